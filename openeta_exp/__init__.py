@@ -1,0 +1,1 @@
+"""Paired, resumable experiments that answer: did my robot agent really get better?"""

@@ -1,0 +1,1 @@
+"""One folder per port; folders never import each other."""

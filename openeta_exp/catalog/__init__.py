@@ -1,0 +1,1 @@
+"""Scenes, tasks and scenarios that expand into manifests."""

@@ -1,0 +1,1 @@
+"""What serves on this machine when no outside service is named."""

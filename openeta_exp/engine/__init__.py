@@ -1,0 +1,1 @@
+"""Use cases: they take ports and records and return records."""

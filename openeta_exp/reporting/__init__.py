@@ -1,0 +1,1 @@
+"""What a person reads: the console, tables and reports."""

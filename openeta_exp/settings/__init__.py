@@ -1,0 +1,1 @@
+"""The shape of conf/, as frozen pydantic models."""

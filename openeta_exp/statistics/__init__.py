@@ -1,0 +1,1 @@
+"""Intervals, paired tests, sequential tests and power: numbers in, numbers out."""

@@ -1,0 +1,1 @@
+"""JSON of every outside format, parsed once and here only."""
