@@ -1,0 +1,1 @@
+"""Planners: the model behind a provider."""

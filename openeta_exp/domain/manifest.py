@@ -1,0 +1,95 @@
+"""What to run: an ordered set of episode specs with unique ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from openeta_exp.domain.budget import Budget
+from openeta_exp.domain.identity import Digest, EpisodeId, JsonObject
+from openeta_exp.domain.record import Record, digest
+from openeta_exp.errors import ManifestError
+
+
+class Split(StrEnum):
+    """Train proposes, canary is the cheap first comparison, held-out is seen only by the gate."""
+
+    TRAIN = "train"
+    CANARY = "canary"
+    HELD_OUT = "held-out"
+
+
+class EpisodeSpec(Record):
+    """The request for one episode: one environment, one seed, one task."""
+
+    episode_id: EpisodeId
+    env_id: str = Field(min_length=1)
+    task: str = Field(min_length=1)
+    """The goal in natural language."""
+    seed: int = Field(default=0, strict=True)
+    """Selects the initial state and seeds every random draw of the environment."""
+    repeat: int = Field(default=0, ge=0, strict=True)
+    """Repeat index: the same episode again, as independent evidence."""
+    budget: Budget = Budget()
+    scenario: JsonObject = Field(default_factory=dict)
+    """Values a catalog's scenario gives to the environment. Part of the identity."""
+    tags: JsonObject = Field(default_factory=dict)
+    """Inert labels (`metadata` in a manifest file). Never read by the host."""
+
+    @property
+    def content_digest(self) -> Digest:
+        """Identity of the episode: everything that changes what happens, and no label."""
+        return Digest(
+            digest(self.model_dump(mode="json", exclude={"episode_id": True, "tags": True}))
+        )
+
+
+class Manifest(Record):
+    """Episodes in the order in which they are reported."""
+
+    episodes: tuple[EpisodeSpec, ...] = Field(min_length=1)
+    split: Split | None = None
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Self:
+        counts = Counter(spec.episode_id for spec in self.episodes)
+        doubled = [episode_id for episode_id, count in counts.items() if count > 1]
+        if doubled:
+            raise ValueError(f"episode_id must be unique; used more than once: {doubled}")
+        return self
+
+    @property
+    def content_digest(self) -> Digest:
+        """Identity of the set of episodes, independent of their labels but not of their order."""
+        return Digest(digest([spec.content_digest for spec in self.episodes]))
+
+    def select(self, episode_ids: Sequence[str]) -> Manifest:
+        """The named episodes in the order asked for; the first of a repeated id counts.
+
+        Raises:
+            ManifestError: If an id is unknown (all of them are listed) or nothing is selected.
+        """
+        known = {str(spec.episode_id): spec for spec in self.episodes}
+        wanted = list(dict.fromkeys(episode_ids))
+        unknown = [episode_id for episode_id in wanted if episode_id not in known]
+        if unknown:
+            raise ManifestError(
+                f"episodes: {unknown} are not in the manifest; it has {sorted(known)}"
+            )
+        if not wanted:
+            raise ManifestError("episodes: the selection is empty; leave it out to run all")
+        return Manifest(episodes=tuple(known[each] for each in wanted), split=self.split)
+
+
+def overlap(first: Manifest, second: Manifest) -> tuple[tuple[EpisodeId, EpisodeId], ...]:
+    """Pairs of episodes that are the same environment and seed in both manifests."""
+    places = {(spec.env_id, spec.seed): spec.episode_id for spec in first.episodes}
+    return tuple(
+        (places[spec.env_id, spec.seed], spec.episode_id)
+        for spec in second.episodes
+        if (spec.env_id, spec.seed) in places
+    )
