@@ -6,10 +6,7 @@ import hashlib
 import json
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
-
-_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
-
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 class Record(BaseModel):
     """An immutable fact with a closed set of fields and finite numbers."""
@@ -56,4 +53,5 @@ def parse_json(text: str | bytes) -> JsonValue:
     def refuse(token: str) -> JsonValue:
         raise ValueError(f"{token} is not a JSON number")
 
-    return _JSON.validate_python(json.loads(text, parse_constant=refuse))
+    value: JsonValue = json.loads(text, parse_constant=refuse)
+    return value

@@ -1,0 +1,1 @@
+"""Simulators behind MCP: the embedded one and any OpenETA server."""
