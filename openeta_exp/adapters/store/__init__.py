@@ -1,0 +1,1 @@
+"""What stays on disk: the journal, the artifact trees and the record of each session."""
