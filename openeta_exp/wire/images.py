@@ -1,0 +1,87 @@
+"""PNG bytes <-> the arrays they carry: masks, depth in millimetres, colour."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+DEPTH_SCALE = 1000.0
+"""Pixel value per metre of a 16-bit depth image."""
+
+
+class ImageError(ValueError):
+    """The bytes are not the image they should be."""
+
+
+def decode_rgb(png: bytes) -> NDArray[np.uint8]:
+    """`[H, W, 3]` colour.
+
+    Raises:
+        ImageError: No image.
+    """
+    return np.asarray(_opened(png).convert("RGB"))
+
+
+def decode_mask(png: bytes) -> NDArray[np.bool_]:
+    """`[H, W]`, True where a one-channel image is not black.
+
+    Raises:
+        ImageError: No image, or more than one channel.
+    """
+    image = _opened(png)
+    if image.mode not in ("1", "L"):
+        raise ImageError(f"a mask has one 8-bit channel, this image is {image.mode}")
+    return np.asarray(image, dtype=np.uint8) > 0
+
+
+def decode_depth_m(png: bytes, *, scale: float = DEPTH_SCALE) -> NDArray[np.float32]:
+    """`[H, W]` metres along the optical axis; 0 stays 0 and means unknown.
+
+    Args:
+        png: 16-bit grey.
+        scale: Pixel value per metre.
+
+    Raises:
+        ImageError: No image, or not 16-bit grey.
+    """
+    image = _opened(png)
+    if image.mode not in ("I;16", "I;16B", "I"):
+        raise ImageError(f"depth is a 16-bit grey image, this one is {image.mode}")
+    return np.asarray(np.asarray(image).astype(np.float32) / np.float32(scale))
+
+
+def encode_png(pixels: NDArray[np.uint8]) -> bytes:
+    """`[H, W]` grey or `[H, W, 3]` colour as PNG; fast rather than small."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG", compress_level=1)
+    return buffer.getvalue()
+
+
+def encode_mask(mask: NDArray[np.bool_]) -> bytes:
+    """One channel, 255 where True, else 0."""
+    return encode_png(np.where(mask, np.uint8(255), np.uint8(0)))
+
+
+def _opened(png: bytes) -> Image.Image:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        image = Image.open(io.BytesIO(png), formats=("PNG",))
+        image.load()
+    except (
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        OSError,
+        SyntaxError,
+        ValueError,
+    ) as error:
+        raise ImageError(f"not a readable PNG: {error}") from error
+    return image
