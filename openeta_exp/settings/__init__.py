@@ -1,1 +1,1 @@
-"""The shape of conf/, as frozen pydantic models."""
+"""The shape of conf/: frozen pydantic, one class per option of a group, told apart by `kind`."""

@@ -1,0 +1,95 @@
+"""The command line: `python -m openeta_exp [+experiment=NAME] [GROUP=OPTION] [FIELD=VALUE]`.
+
+Exit codes: 0 done, 1 a bug in this package (with its traceback), 2 invalid input, 3 something
+outside broke, 4 a gate was not met where one was required, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import hydra
+from omegaconf import DictConfig
+
+from openeta_exp.composition import (
+    VERSION_BASE,
+    as_additions,
+    composition_error,
+    conf_dir,
+    is_composition_error,
+    load_job_settings,
+)
+from openeta_exp.errors import InfrastructureError, UserError
+
+if TYPE_CHECKING:
+    from openeta_exp.settings.experiment import ExperimentSettings
+
+EXIT_INVALID_INPUT = 2
+EXIT_INFRASTRUCTURE = 3
+EXIT_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Entry point of `openeta-exp` and `python -m openeta_exp`."""
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Compose, check, execute; return the exit code."""
+    codes: list[int] = []
+
+    def job(config: DictConfig) -> None:
+        codes.append(guarded(lambda: execute(load_job_settings(config))))
+
+    codes.append(guarded(lambda: _compose_and_start(job, arguments)))
+    return max(codes)
+
+
+def _compose_and_start(job: Callable[[DictConfig], None], arguments: Sequence[str]) -> int:
+    # Hydra would print its own errors its own way, and end with exit code 1.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    sys.argv[1:] = as_additions(arguments)
+    start = hydra.main(
+        version_base=VERSION_BASE, config_path=str(conf_dir()), config_name="config"
+    )(job)
+    try:
+        start()
+    except Exception as error:
+        if is_composition_error(error):
+            raise composition_error(error, arguments) from error
+        raise
+    return 0
+
+
+def execute(settings: ExperimentSettings) -> int:
+    """Everything heavy is imported from here on, and not for `--help` or `--cfg`."""
+    from openeta_exp.assembly import execute
+
+    return execute(settings)
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """Run an action; what the user or the outside world did wrong becomes an exit code."""
+    code = 0
+    try:
+        code = action()
+    except* UserError as group:
+        _report(group)
+        code = EXIT_INVALID_INPUT
+    except* InfrastructureError as group:
+        _report(group)
+        code = EXIT_INFRASTRUCTURE
+    except* KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    return code
+
+
+def _report(group: BaseExceptionGroup[BaseException]) -> None:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            _report(error)
+        else:
+            sys.stderr.write(f"{error}\n")

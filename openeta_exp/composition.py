@@ -1,0 +1,250 @@
+"""conf/ and overrides -> `ExperimentSettings`; with `cli`, the only modules that know Hydra.
+
+Hydra stops at the first unknown field. Overrides are therefore given to it as additions
+(`++field=value`), and the settings report every mistake at once, unknown fields included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.conf import HydraConf
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from openeta_exp.errors import SettingsError
+from openeta_exp.wire.explain import nearest
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from openeta_exp.domain.identity import JsonObject
+    from openeta_exp.settings.experiment import ExperimentSettings
+    from openeta_exp.settings.parsing import Origin
+
+VERSION_BASE = "1.3"
+COMMAND_LINE = "command line"
+
+_PLAIN_OVERRIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)=")
+_OPTIONS = re.compile(r"[A-Za-z_][A-Za-z0-9_./,-]*")
+_COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+
+
+def conf_dir() -> Path:
+    """The shipped conf/: inside the installed package, or next to it in a checkout.
+
+    Absolute, because Hydra resolves a relative path against the module under `python -m`.
+    """
+    package = Path(__file__).resolve().parent
+    installed = package / "conf"
+    return installed if installed.is_dir() else package.parent / "conf"
+
+
+def as_additions(arguments: Sequence[str]) -> list[str]:
+    """Command line arguments with every `field=value` as `++field=value`.
+
+    Options of groups stay as they are; `experiment=NAME` is taken for `+experiment=NAME`.
+
+    Raises:
+        SettingsError: If what is given for a group cannot be the name of an option.
+    """
+    groups = {each.name for each in conf_dir().iterdir() if each.is_dir()}
+    return [_as_addition(each, groups) for each in arguments]
+
+
+def _as_addition(argument: str, groups: set[str]) -> str:
+    match = _PLAIN_OVERRIDE.match(argument)
+    if match is None or match[1].startswith("hydra."):
+        return argument
+    name, value = match[1], argument[match.end() :]
+    if name not in groups:
+        return f"++{argument}"
+    if not _OPTIONS.fullmatch(value):
+        options = ", ".join(sorted(each.stem for each in (conf_dir() / name).glob("*.yaml")))
+        raise SettingsError(
+            f"{COMMAND_LINE}: {name} = {value!r}: is a group; choose one of {options}, "
+            f"or set one of its fields with {name}.FIELD=VALUE"
+        )
+    return f"+{argument}" if name == "experiment" else argument
+
+
+def compose_settings(overrides: Sequence[str]) -> ExperimentSettings:
+    """Compose and check settings without Hydra's command line.
+
+    Raises:
+        SettingsError: With one sentence per mistake.
+    """
+    try:
+        with initialize_config_dir(version_base=VERSION_BASE, config_dir=str(conf_dir())):
+            config = compose("config", as_additions(overrides), return_hydra_config=True)
+    except _COMPOSITION_ERRORS as error:
+        raise composition_error(error, overrides) from error
+    origin = _origin(cast(HydraConf, config.hydra), overrides=overrides)
+    del config["hydra"]
+    return load_settings(config, origin=origin)
+
+
+def load_job_settings(config: DictConfig) -> ExperimentSettings:
+    """Check what `hydra.main` composed.
+
+    Raises:
+        SettingsError: With one sentence per mistake.
+    """
+    node = HydraConfig.get()
+    # Unresolved, because an override may hold an interpolation that fails.
+    typed = OmegaConf.to_container(cast(DictConfig, node.overrides), resolve=False)
+    overrides = typed.get("task", []) if isinstance(typed, dict) else []
+    return load_settings(config, origin=_origin(node, overrides=overrides))
+
+
+def load_settings(config: DictConfig, *, origin: Origin) -> ExperimentSettings:
+    """The one place where Hydra's configuration becomes typed.
+
+    Raises:
+        SettingsError: With one sentence per mistake.
+    """
+    # `--help` and `--cfg` compose without checking, and need not wait for pydantic.
+    from openeta_exp.settings.parsing import parse_settings
+
+    try:
+        fields = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise composition_error(error, ()) from error
+    if not isinstance(fields, dict):
+        raise SettingsError("the configuration must be a mapping of fields to values")
+    return parse_settings(_without_gaps(fields), origin=origin)
+
+
+def _without_gaps(fields: Mapping[Any, object]) -> JsonObject:
+    """Hydra's `???` (to be filled in) is an absent value like any other."""
+
+    def plain(value: object) -> JsonValue:
+        match value:
+            case dict():
+                return {str(key): plain(inner) for key, inner in value.items()}
+            case list():
+                return [plain(inner) for inner in value]
+            case None | bool() | int() | float() | str():
+                return None if value == "???" else value
+            case _:
+                return str(value)
+
+    return {str(key): plain(value) for key, value in fields.items()}
+
+
+def composition_error(error: Exception, arguments: Sequence[str]) -> SettingsError:
+    """Hydra's error as one sentence: where, what, and what to write instead."""
+    match error:
+        case OverrideParseException(override=override):
+            return SettingsError(
+                f"{COMMAND_LINE}: {override.removeprefix('++')}: cannot be read as FIELD=VALUE; "
+                "put a text with special characters in quotes: 'FIELD=\"a, b\"'"
+            )
+        case MissingConfigException(missing_cfg_file=str(file), options=options):
+            group, _, option = file.rpartition("/")
+            typed = any(each.lstrip("+").startswith(f"{group}=") for each in arguments)
+            place = COMMAND_LINE if typed or not group else "conf"
+            return SettingsError(
+                f"{place}: {group or 'config'} = {option!r}: no such option; "
+                f"{nearest(option, options or ())}"
+            )
+        case OmegaConfBaseException(full_key=str(key), msg=str(message)) if key:
+            reason = message.rpartition("resolving interpolation: ")[2]
+            return SettingsError(f"conf: {key}: {_one_line(reason)}")
+        case _:
+            text = _one_line(f"{error}\n{error.__cause__ or ''}").replace("++", "")
+            return SettingsError(f"{COMMAND_LINE}: {text}")
+
+
+def _one_line(text: str) -> str:
+    lines = (line.strip() for line in text.splitlines())
+    noise = ("full_key:", "object_type=", "reference_type=")
+    return " ".join(line for line in lines if line and not line.startswith(noise))
+
+
+def is_composition_error(error: Exception) -> bool:
+    """Whether the error is the input's and not ours."""
+    return isinstance(error, _COMPOSITION_ERRORS)
+
+
+def _origin(hydra: HydraConf, *, overrides: Sequence[str]) -> Origin:
+    directories = [
+        Path(source.path)
+        for source in hydra.runtime.config_sources
+        if source.schema == "file" and source.path
+    ]
+    return ComposedOrigin(
+        choices={str(group): str(option) for group, option in hydra.runtime.choices.items()},
+        overridden=tuple(_override_path(each) for each in overrides),
+        directories=tuple(directories),
+    )
+
+
+def _override_path(override: str) -> tuple[str, ...]:
+    return tuple(override.lstrip("+~").partition("=")[0].split("."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedOrigin:
+    """Finds the file that decided a field, in Hydra's order of precedence.
+
+    Attributes:
+        choices: Chosen option of every group.
+        overridden: Paths given on the command line.
+        directories: Where configuration files are looked for, first wins.
+    """
+
+    choices: Mapping[str, str]
+    overridden: tuple[tuple[str, ...], ...]
+    directories: tuple[Path, ...]
+
+    def __call__(self, path: Sequence[str]) -> str:
+        here = tuple(part.partition("[")[0] for part in path)
+        if any(here[: len(each)] == each for each in self.overridden if each != here[:1]):
+            return COMMAND_LINE
+        if here in self.overridden and here[0] not in self.choices:
+            return COMMAND_LINE
+        for file, inner in self._candidates(here):
+            if _states(file, inner):
+                return self._name(file)
+        group = self._find(f"{here[0]}/{self.choices.get(here[0], '')}")
+        return self._name(group or self._find("config") or conf_dir() / "config.yaml")
+
+    def _candidates(self, path: tuple[str, ...]) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """Files that may state the field, strongest first, with the field's path inside."""
+        experiment = self._find(f"experiment/{self.choices.get('experiment', '')}")
+        if experiment is not None:
+            yield experiment, path
+        root = self._find("config")
+        if root is not None:
+            yield root, path
+        group = self._find(f"{path[0]}/{self.choices.get(path[0], '')}")
+        if group is not None:
+            yield group, path[1:]
+
+    def _find(self, name: str) -> Path | None:
+        paths = (directory / f"{name}.yaml" for directory in self.directories)
+        return next((each for each in paths if each.is_file()), None)
+
+    def _name(self, file: Path) -> str:
+        shipped = conf_dir()
+        return f"conf/{file.relative_to(shipped)}" if file.is_relative_to(shipped) else str(file)
+
+
+def _states(file: Path, path: Sequence[str]) -> bool:
+    value: object = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for part in path:
+        if not isinstance(value, dict):
+            break
+        if part not in value:
+            return False
+        value = value[part]
+    return True

@@ -1,0 +1,39 @@
+"""Which episodes an experiment runs (`manifest=`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import model_validator
+
+from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.manifest import Manifest, Split
+from openeta_exp.domain.record import Record
+from openeta_exp.wire.manifest import parse_manifest, read_manifest
+
+
+class ManifestSettings(Record):
+    """Which episodes exist: a file, or rows written in place. A file wins over rows."""
+
+    path: Path | None = None
+    """JSON or YAML, relative to where the command is started."""
+    episodes: tuple[JsonObject, ...] | None = None
+    split: Split | None = None
+    """Overrides what the file says."""
+
+    @model_validator(mode="after")
+    def _names_episodes(self) -> Self:
+        if self.path is None and self.episodes is None:
+            raise ValueError("names no episodes; set manifest.path=FILE or choose a manifest")
+        return self
+
+    def read(self) -> Manifest:
+        """Raises: ManifestError: With every mistake of the file or the rows."""
+        if self.path is not None:
+            manifest = read_manifest(self.path)
+        else:
+            manifest = parse_manifest(list(self.episodes or ()), source="manifest.episodes")
+        if self.split is None:
+            return manifest
+        return Manifest(episodes=manifest.episodes, split=self.split)

@@ -1,0 +1,74 @@
+"""Which model plans (`provider=`) and how it is asked (`planner=`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from openeta_exp.domain.record import Record
+from openeta_exp.settings.addresses import HttpAddress
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _check_variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError("is the name of an environment variable, never the key itself")
+    return name
+
+
+VariableName = Annotated[str, AfterValidator(_check_variable)]
+
+
+class EmbeddedProviderSettings(Record):
+    """The deterministic models this package serves itself on loopback."""
+
+    kind: Literal["embedded"] = "embedded"
+    model: str = Field(default="scripted-planner", min_length=1)
+    latency_s: float = Field(default=0.0, ge=0)
+    """How long every answer is held back."""
+
+
+class EndpointSettings(Record):
+    """One OpenAI-compatible endpoint."""
+
+    base_url: HttpAddress
+    model: str = Field(min_length=1)
+    api_key_env: VariableName = "OPENETA_LLM_API_KEY"
+    """Environment variable that holds the key; unset means the endpoint wants none."""
+
+
+class OpenAiProviderSettings(EndpointSettings):
+    """A real endpoint, with one to fall back to."""
+
+    kind: Literal["openai"] = "openai"
+    timeout_s: float = Field(default=60.0, gt=0)
+    """How long one attempt may take."""
+    max_attempts: int = Field(default=3, ge=1, le=20)
+    """Requests per answer at most, fallback included."""
+    backoff_s: float = Field(default=0.5, ge=0)
+    """First pause between attempts; it doubles, with jitter."""
+    fallback: EndpointSettings | None = None
+
+
+ProviderSettings = Annotated[
+    EmbeddedProviderSettings | OpenAiProviderSettings, Field(discriminator="kind")
+]
+
+
+class ModelPlannerSettings(Record):
+    """A language model that decides turn by turn."""
+
+    kind: Literal["model"] = "model"
+    max_output_tokens: int = Field(default=1024, ge=1)
+    validation_retries: int = Field(default=2, ge=0, le=10)
+    """How often an invalid answer is sent back with its errors."""
+    max_history_turns: int = Field(default=12, ge=0)
+    max_history_characters: int = Field(default=80_000, ge=0)
+    max_skills: int = Field(default=3, ge=0)
+    """Skills put into the context; the others can be read on demand."""
+
+
+PlannerSettings = Annotated[ModelPlannerSettings, Field()]

@@ -1,0 +1,49 @@
+"""Rules across the sections of the settings: what fits together and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from openeta_exp.settings.command import PreflightSettings
+from openeta_exp.settings.world import (
+    EmbeddedPerceptionSettings,
+    EmbeddedSimulatorSettings,
+    McpPerceptionSettings,
+    McpSimulatorSettings,
+    NoPerceptionSettings,
+)
+
+
+def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Rules across sections: (field, what is wrong and how to fix it), for those that are there."""
+    simulator, perception = sections.get("simulator"), sections.get("perception")
+    if isinstance(perception, EmbeddedPerceptionSettings):
+        if isinstance(simulator, McpSimulatorSettings):
+            yield (
+                "perception.kind",
+                "knows only what the embedded simulator shows; use perception=mcp or "
+                "perception=none with simulator=mcp",
+            )
+        elif isinstance(simulator, EmbeddedSimulatorSettings) and not simulator.cameras:
+            yield "simulator.cameras", "perception needs a camera; add agentview"
+    if isinstance(perception, McpPerceptionSettings) and not (
+        perception.sam3_url or perception.anygrasp_url
+    ):
+        yield "perception.sam3_url", "no service is named; set it or perception.anygrasp_url"
+    command = sections.get("command")
+    if isinstance(command, PreflightSettings) and command.require_perception:
+        missing = _missing_perception(perception)
+        if missing:
+            yield "command.require_perception", f"perception is required; set {missing}"
+
+
+def _missing_perception(perception: object) -> str:
+    match perception:
+        case NoPerceptionSettings():
+            return "perception=mcp or perception=embedded"
+        case McpPerceptionSettings(sam3_url=None):
+            return "perception.sam3_url"
+        case McpPerceptionSettings(anygrasp_url=None):
+            return "perception.anygrasp_url"
+        case _:
+            return ""
