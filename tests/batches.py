@@ -198,7 +198,6 @@ def story(
         yield EpisodeStarted(
             batch_id=start.batch_id,
             episode_id=outcome.episode_id,
-            execution_id=outcome.execution_id,
             at_s=AT_S,
         )
         yield ended(outcome)

@@ -1,0 +1,36 @@
+"""Who is told how a batch goes while it goes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.event import BatchStarted
+from openeta_exp.domain.manifest import EpisodeSpec
+
+
+class Progress(Protocol):
+    """Called from the event loop, in order, after the journal has the fact. Never raises, never
+    waits."""
+
+    def batch_started(self, started: BatchStarted, *, already_done: int) -> None:
+        """A batch begins; `already_done` of its episodes have a verdict from before."""
+        ...
+
+    def episode_started(self, spec: EpisodeSpec) -> None: ...
+
+    def episode_ended(self, outcome: EpisodeOutcome) -> None: ...
+
+    def batch_ended(self, *, interrupted: bool) -> None: ...
+
+
+class NoProgress:
+    """Tells nobody."""
+
+    def batch_started(self, started: BatchStarted, *, already_done: int) -> None: ...
+
+    def episode_started(self, spec: EpisodeSpec) -> None: ...
+
+    def episode_ended(self, outcome: EpisodeOutcome) -> None: ...
+
+    def batch_ended(self, *, interrupted: bool) -> None: ...
