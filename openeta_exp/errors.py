@@ -3,10 +3,10 @@
     OpenEtaError
     ├── UserError                     the user's input; exit code 2, never a traceback
     │   ├── SettingsError             conf/ or an override
-    │   ├── ManifestError             a manifest, a selection of episodes, two arms that do not match
+    │   ├── ManifestError             a manifest, a selection, two arms that do not match
     │   ├── ArtifactError             a skill, a grasp strategy, a baseline tree
     │   └── CatalogError              scenes, tasks, scenarios, adapters
-    └── InfrastructureError           something outside broke; costs one episode, exit code 3 at the top
+    └── InfrastructureError           something outside broke; costs one episode; exit code 3
         ├── ProviderError             the model endpoint
         │   ├── ProviderQueueTimeout  no free slot in time; nothing was sent
         │   ├── ProviderQuotaError    the account is exhausted; retrying is hopeless
@@ -89,9 +89,17 @@ class ProviderQuotaError(ProviderError):
 
 
 class ProviderReplyError(ProviderError):
-    """The endpoint answered, but with nothing usable: no choice, empty, or cut by length."""
+    """The endpoint answered, but with nothing usable: no choice, empty, or cut by length.
+
+    Attributes:
+        tokens: What the useless answer was charged with.
+    """
 
     default_code = "provider_reply_unusable"
+
+    def __init__(self, message: str, *, code: str | None = None, tokens: int = 0) -> None:
+        super().__init__(message, code=code)
+        self.tokens = tokens
 
 
 class SimulatorError(InfrastructureError):

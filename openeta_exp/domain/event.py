@@ -66,12 +66,11 @@ class BatchStarted(Record):
 
 
 class EpisodeStarted(Record):
-    """An attempt has begun. Without an `EpisodeEnded` for the same execution it was lost."""
+    """An attempt has begun. One without a later `EpisodeEnded` of the same episode was lost."""
 
     kind: Literal["episode_started"] = "episode_started"
     batch_id: str
     episode_id: str
-    execution_id: str
     at_s: float
 
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+
 class Record(BaseModel):
     """An immutable fact with a closed set of fields and finite numbers."""
 

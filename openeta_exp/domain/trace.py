@@ -40,6 +40,16 @@ class TracedResult(Record):
     view: TracedView | None
 
 
+class TracedAuthorization(Record):
+    """What the gate said of one world-mutating call."""
+
+    tool: str
+    allowed: bool
+    by: str
+    """`runtime`, `reviewer` or `human`."""
+    reason: str = ""
+
+
 class TurnTrace(Record):
     """One line of a session's trace."""
 
@@ -52,6 +62,7 @@ class TurnTrace(Record):
     decision: Decision | None
     """None if no answer was valid."""
     errors: tuple[str, ...] = ()
+    authorizations: tuple[TracedAuthorization, ...] = ()
     results: tuple[TracedResult, ...] = ()
     usage: TokenUsage = TokenUsage()
     requests: int = Field(default=0, ge=0)

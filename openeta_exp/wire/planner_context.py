@@ -19,6 +19,7 @@ TOOLS_HEADING = "# Tools"
 SKILL_HEADING = "# Skill: "
 STRATEGIES_HEADING = "# Grasp strategies"
 MAX_SKILL_CHARACTERS = 8000
+SKILL_CUT_NOTE = "[cut: use read_skill to read the rest]"
 
 
 def render_system(
@@ -38,7 +39,7 @@ def render_system(
     for skill in skills:
         text = skill.content
         if len(text) > left:
-            text = text[:left] + "\n[cut: use read_skill to read the rest]"
+            text = f"{text[:left]}\n{SKILL_CUT_NOTE}"
         left = max(0, left - len(skill.content))
         parts.append(f"{SKILL_HEADING}{skill.name}\n{text}")
     parts.append(f"{STRATEGIES_HEADING}\n{_strategies_text(strategies)}")

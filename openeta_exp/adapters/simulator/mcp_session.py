@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from openeta_exp.adapters.mcp_connection import CallFailure, McpCallError, McpConnection
-from openeta_exp.adapters.simulator.tools import TOOLS, ArgumentProblem, remote_call
+from openeta_exp.adapters.simulator.tools import TOOLS, CallArgumentError, remote_call
 from openeta_exp.domain.episode import Cleanup, CleanupStatus
 from openeta_exp.domain.evidence import EnvironmentReceipt
 from openeta_exp.domain.identity import ExecutionId, JsonObject
@@ -82,7 +82,7 @@ class McpSimulatorSession:
     async def call(self, call: ToolCall) -> ToolResult:
         try:
             remote = remote_call(call)
-        except ArgumentProblem as problem:
+        except CallArgumentError as problem:
             return refused(
                 call,
                 _EFFECTS.get(call.name, ToolEffect.WORLD_MUTATING),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+from pydantic import JsonValue
 
 from openeta_exp.adapters.mcp_connection import McpCallError, McpConnection, Transport
 from openeta_exp.adapters.simulator.mcp_session import (
@@ -74,7 +75,7 @@ class McpSimulator:
                 f"the simulator at {self._connection.url} lacks the tools {missing}",
                 code="remote_capability_missing",
             )
-        return {"url": self._connection.url, "tools": sorted(names)}
+        return {"url": self._connection.url, "tools": list[JsonValue](sorted(names))}
 
     async def knows(self, env_id: str) -> bool:
         reply = await self._ask("search_envs", {"query": env_id})

@@ -78,7 +78,7 @@ GRIPPER = ToolSpec(
 TOOLS = (MOVE_TO, FOLLOW, GRIPPER)
 
 
-class ArgumentProblem(ValueError):
+class CallArgumentError(ValueError):
     """The planner's arguments cannot be sent; the text tells it why."""
 
 
@@ -91,27 +91,27 @@ class RemoteCall:
 
 
 def remote_call(call: ToolCall) -> RemoteCall:
-    """Raises: ArgumentProblem: With one sentence for the planner."""
+    """Raises: CallArgumentError: With one sentence for the planner."""
     if call.name == MOVE_TO.name:
         return RemoteCall(tool="move_to", arguments=_move_arguments(call.arguments))
     if call.name == FOLLOW.name:
         return RemoteCall(tool="follow_eef_trajectory", arguments=dict(call.arguments))
     if call.name == GRIPPER.name:
         return _gripper_call(call.arguments)
-    raise ArgumentProblem(f"{call.name} is no tool of the simulator")
+    raise CallArgumentError(f"{call.name} is no tool of the simulator")
 
 
 def _move_arguments(given: JsonObject) -> JsonObject:
     pose = given.get("target_pose", given)
     if not isinstance(pose, dict):
-        raise ArgumentProblem("target_pose must be an object with x, y, z in metres")
+        raise CallArgumentError("target_pose must be an object with x, y, z in metres")
     frame = pose.get("frame", "world")
     if frame != "world":
-        raise ArgumentProblem(f"target_pose must be in the world frame, not {frame!r}")
+        raise CallArgumentError(f"target_pose must be in the world frame, not {frame!r}")
     arguments: JsonObject = {axis: _finite(pose, axis) for axis in ("x", "y", "z")}
     angles = [name for name in ("roll", "pitch", "yaw") if pose.get(name) is not None]
     if len(angles) not in (0, 3):
-        raise ArgumentProblem("give roll, pitch and yaw in degrees together, or none of them")
+        raise CallArgumentError("give roll, pitch and yaw in degrees together, or none of them")
     arguments.update({name: _finite(pose, name) for name in angles})
     for name in ("num_steps", "tolerance", "ori_tolerance", "enable_collision_check"):
         if given.get(name) is not None:
@@ -122,7 +122,7 @@ def _move_arguments(given: JsonObject) -> JsonObject:
 def _gripper_call(given: JsonObject) -> RemoteCall:
     position = given.get("position")
     if isinstance(position, str) or position not in (0, 1):
-        raise ArgumentProblem(f"position must be 0 (close) or 1 (open), not {position!r}")
+        raise CallArgumentError(f"position must be 0 (close) or 1 (open), not {position!r}")
     extra: JsonObject = {}
     if given.get("num_steps") is not None:
         extra["num_steps"] = given["num_steps"]
@@ -132,5 +132,5 @@ def _gripper_call(given: JsonObject) -> RemoteCall:
 def _finite(source: JsonObject, name: str) -> float:
     value: JsonValue = source.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ArgumentProblem(f"target_pose.{name} must be a finite number, not {value!r}")
+        raise CallArgumentError(f"target_pose.{name} must be a finite number, not {value!r}")
     return float(value)

@@ -1,0 +1,75 @@
+"""One experiment as a folder: journal, immutable baselines, results, sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from openeta_exp.adapters.store.artifact_tree import read_tree, write_tree
+from openeta_exp.adapters.store.atomic import write_atomically
+from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.adapters.store.session_log import FolderSessionLogs, Frames
+from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.lineage import GenerationRecord, differences
+from openeta_exp.errors import SettingsError, StoreError
+
+
+class FolderExperimentStore:
+    """See `ports.experiment_store.ExperimentStore`."""
+
+    def __init__(self, layout: ExperimentLayout, *, frames: Frames = "none") -> None:
+        """Raises: SettingsError, StoreError: As `SqliteJournal` does."""
+        self._layout = layout
+        self._frames: Frames = frames
+        self.journal = SqliteJournal(layout.journal)
+
+    def begin_generation(self, record: GenerationRecord, tree: ArtifactTree) -> None:
+        generation = self._layout.generation(record.generation)
+        try:
+            before = generation.record.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            write_tree(tree, generation.baseline, durable=True)
+            # Written last: a generation without it has not begun.
+            write_atomically(
+                generation.record, record.model_dump_json(indent=2).encode("utf-8") + b"\n"
+            )
+            return
+        except OSError as error:
+            raise StoreError(f"{generation.record}: cannot be read: {error.strerror}") from error
+        self._check_unchanged(before, record, generation.record)
+        kept = read_tree(generation.baseline).content_digest
+        if kept != record.baseline_digest:
+            raise SettingsError(
+                f"{generation.folder}: the files of the baseline were changed after the generation "
+                "had begun; put them back or use another experiment_id"
+            )
+
+    def _check_unchanged(self, text: str, now: GenerationRecord, path: Path) -> None:
+        try:
+            before = GenerationRecord.from_json(text)
+        except ValidationError as error:
+            raise SettingsError(f"{path}: is damaged: {error.errors()[0]['msg']}") from error
+        changed = differences(before, now)
+        if changed:
+            raise SettingsError(
+                [
+                    f"experiment_id = {now.experiment_id}: has begun with other settings; use "
+                    "another experiment_id, or go back to them:",
+                    *(f"  {line}" for line in changed),
+                ]
+            )
+
+    def sessions(self, *, generation: int, phase: str) -> FolderSessionLogs:
+        return FolderSessionLogs(
+            self._layout.generation(generation).phase(phase), frames=self._frames
+        )
+
+    def write_result(self, text: str, *, generation: int, phase: str) -> Path:
+        path = self._layout.generation(generation).phase(phase).result
+        write_atomically(path, text.encode("utf-8"))
+        return path
+
+    def close(self) -> None:
+        self.journal.close()

@@ -1,0 +1,38 @@
+"""What a generation starts from, fixed for good once it has begun."""
+
+from __future__ import annotations
+
+from openeta_exp.domain.identity import Digest, JsonObject
+from openeta_exp.domain.record import Record
+
+
+class GenerationRecord(Record):
+    """`generation.json`: the same experiment id must find the same facts again."""
+
+    experiment_id: str
+    generation: int
+    baseline_digest: Digest
+    behaviour: JsonObject
+    """The settings that influence what an episode does."""
+
+
+def differences(before: GenerationRecord, now: GenerationRecord) -> tuple[str, ...]:
+    """What has changed, one line per field; empty if nothing has."""
+    found: list[str] = []
+    if before.baseline_digest != now.baseline_digest:
+        found.append(f"baseline: {before.baseline_digest[:12]} became {now.baseline_digest[:12]}")
+    flat_before, flat_now = _flat(before.behaviour), _flat(now.behaviour)
+    for name in sorted(flat_before.keys() | flat_now.keys()):
+        if flat_before.get(name) != flat_now.get(name):
+            found.append(f"{name}: {flat_before.get(name)} became {flat_now.get(name)}")
+    return tuple(found)
+
+
+def _flat(value: JsonObject, prefix: str = "") -> dict[str, str]:
+    rows: dict[str, str] = {}
+    for key, each in value.items():
+        if isinstance(each, dict):
+            rows.update(_flat(each, f"{prefix}{key}."))
+        else:
+            rows[f"{prefix}{key}"] = repr(each)
+    return rows

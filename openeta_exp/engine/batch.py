@@ -1,0 +1,151 @@
+"""Many episodes at once: each outcome on disk the moment it ends, none of them run twice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.event import BatchEnded, BatchStarted, EpisodeEnded, EpisodeStarted, Event
+from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.model import ProviderMetrics
+from openeta_exp.engine.dispatch import Dispatch
+from openeta_exp.engine.progress import Progress
+from openeta_exp.errors import StoreError
+from openeta_exp.ports.clock import Clock
+from openeta_exp.ports.store import Journal
+from openeta_exp.ports.tracker import Tracker
+
+RunEpisode = Callable[[EpisodeSpec], Awaitable[EpisodeOutcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observers:
+    """Who is told what happens: first the journal, then everybody else."""
+
+    journal: Journal
+    tracker: Tracker
+    progress: Progress
+    clock: Clock
+
+    def tell(self, event: Event) -> None:
+        """Raises: StoreError: The fact could not be kept; nobody else has heard of it."""
+        sequence = self.journal.append(event)
+        self.tracker.publish([(sequence, event)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """What became of a batch.
+
+    Attributes:
+        outcomes: One per spec of the manifest, in its order.
+        reused: How many were finished before and were not run again.
+    """
+
+    started: BatchStarted
+    outcomes: tuple[EpisodeOutcome, ...]
+    reused: int
+    duration_s: float
+    provider: ProviderMetrics | None
+
+
+async def run_batch(
+    started: BatchStarted,
+    *,
+    run_episode: RunEpisode,
+    observers: Observers,
+    provider_metrics: Callable[[], ProviderMetrics] | None,
+    fresh: bool = False,
+) -> BatchRun:
+    """Run every episode of the manifest that has no verdict under this arm yet.
+
+    Args:
+        fresh: Run finished episodes again; their new verdicts take the place of the old ones.
+
+    Raises:
+        StoreError: An outcome could not be kept. Running episodes are closed first.
+    """
+    clock = observers.clock
+    begun_s = clock.monotonic_s()
+    done = {} if fresh else _finished(started, observers.journal)
+    observers.tell(started)
+    observers.progress.batch_started(started, already_done=len(done))
+    ended: dict[str, EpisodeOutcome] = dict(done)
+    todo = [spec for spec in started.manifest.episodes if spec.episode_id not in done]
+    completed = False
+    try:
+        await _work(todo, started, run_episode=run_episode, observers=observers, ended=ended)
+        completed = True
+    finally:
+        over = BatchEnded(
+            batch_id=started.batch_id,
+            duration_s=clock.monotonic_s() - begun_s,
+            interrupted=not completed,
+            provider=None if provider_metrics is None else provider_metrics(),
+            at_s=clock.unix_s(),
+        )
+        # An interrupted batch keeps the reason it was interrupted for, even on a full disk.
+        with contextlib.nullcontext() if completed else contextlib.suppress(StoreError):
+            observers.tell(over)
+        observers.progress.batch_ended(interrupted=not completed)
+    return BatchRun(
+        started=started,
+        outcomes=tuple(ended[spec.episode_id] for spec in started.manifest.episodes),
+        reused=len(done),
+        duration_s=over.duration_s,
+        provider=over.provider,
+    )
+
+
+def _finished(started: BatchStarted, journal: Journal) -> dict[str, EpisodeOutcome]:
+    """Verdicts that exist already, under the ids this manifest gives their episodes."""
+    known: Mapping[tuple[Digest, int], EpisodeOutcome] = journal.outcomes(
+        started.arm.content_digest
+    )
+    found: dict[str, EpisodeOutcome] = {}
+    for spec in started.manifest.episodes:
+        outcome = known.get((spec.content_digest, spec.repeat))
+        if outcome is not None:
+            found[spec.episode_id] = outcome.model_copy(update={"episode_id": spec.episode_id})
+    return found
+
+
+async def _work(
+    todo: list[EpisodeSpec],
+    started: BatchStarted,
+    *,
+    run_episode: RunEpisode,
+    observers: Observers,
+    ended: dict[str, EpisodeOutcome],
+) -> None:
+    dispatch = Dispatch(todo)
+
+    async def worker() -> None:
+        last_env_id: str | None = None
+        while (spec := dispatch.next(last_env_id)) is not None:
+            last_env_id = spec.env_id
+            observers.tell(
+                EpisodeStarted(
+                    batch_id=started.batch_id,
+                    episode_id=spec.episode_id,
+                    at_s=observers.clock.unix_s(),
+                )
+            )
+            observers.progress.episode_started(spec)
+            outcome = await run_episode(spec)
+            observers.tell(
+                EpisodeEnded(
+                    batch_id=started.batch_id, outcome=outcome, at_s=observers.clock.unix_s()
+                )
+            )
+            ended[spec.episode_id] = outcome
+            observers.progress.episode_ended(outcome)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(min(started.concurrency, len(todo))):
+            group.start_soon(worker)

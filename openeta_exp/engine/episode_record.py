@@ -1,0 +1,109 @@
+"""What an episode has spent and shown so far, whole at any moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from openeta_exp.domain.budget import Spent
+from openeta_exp.domain.episode import Assistance, Cleanup, CleanupStatus, EpisodeUsage
+from openeta_exp.domain.identity import Digest, EpisodeId, ExecutionId, JsonObject, SessionId
+from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.model import TokenUsage
+from openeta_exp.domain.observation import Observation
+from openeta_exp.engine.host import EpisodeHost
+from openeta_exp.ports.planner import PlannerTurn
+
+
+class EndedFacts(TypedDict):
+    """The fields every outcome carries."""
+
+    episode_id: EpisodeId
+    spec_digest: Digest
+    arm_digest: Digest
+    repeat: int
+    session_id: SessionId
+    execution_id: ExecutionId
+    usage: EpisodeUsage
+    assistance: Assistance
+    cleanup: Cleanup
+    initial_state_digest: str | None
+    initial_frame_sha256: dict[str, str]
+    environment: JsonObject
+    started_at_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class EpisodeRecord:
+    """The mutable account of one episode, owned by its loop."""
+
+    spec: EpisodeSpec
+    arm_digest: Digest
+    execution_id: ExecutionId
+    session_id: SessionId
+    started_at_s: float
+    started_s: float
+    cleanup: Cleanup = field(default_factory=lambda: Cleanup(status=CleanupStatus.NOT_OPENED))
+    host: EpisodeHost | None = None
+    turns: int = 0
+    tool_calls: int = 0
+    tokens: TokenUsage = field(default_factory=TokenUsage)
+    model_requests: int = 0
+    validation_retries: int = 0
+    denied_calls: int = 0
+    guidance_interventions: int = 0
+    human_interventions: int = 0
+    context_characters_max: int = 0
+
+    def begin(self, observation: Observation) -> EpisodeHost:
+        """Take the observation after reset as the episode's first."""
+        self.host = EpisodeHost(observation=observation, initial_observation=observation)
+        return self.host
+
+    def decided(self, turn: PlannerTurn) -> None:
+        """Count what a decision cost, valid or not."""
+        self.tokens += turn.usage
+        self.model_requests += turn.requests
+        self.validation_retries += turn.requests - 1
+        self.context_characters_max = max(self.context_characters_max, turn.context_characters)
+
+    def spent(self, *, now_s: float) -> Spent:
+        return Spent(
+            turns=self.turns,
+            tool_calls=self.tool_calls,
+            tokens=self.tokens.total_tokens,
+            elapsed_s=now_s - self.started_s,
+        )
+
+    def facts(self, *, now_s: float) -> EndedFacts:
+        """Everything an outcome says besides its verdict."""
+        first = None if self.host is None else self.host.initial_observation
+        return EndedFacts(
+            episode_id=self.spec.episode_id,
+            spec_digest=self.spec.content_digest,
+            arm_digest=self.arm_digest,
+            repeat=self.spec.repeat,
+            session_id=self.session_id,
+            execution_id=self.execution_id,
+            usage=EpisodeUsage(
+                turns=self.turns,
+                tool_calls=self.tool_calls,
+                tokens=self.tokens,
+                model_requests=self.model_requests,
+                validation_retries=self.validation_retries,
+                denied_calls=self.denied_calls,
+                duration_s=max(0.0, now_s - self.started_s),
+                context_characters_max=self.context_characters_max,
+            ),
+            assistance=Assistance(
+                guidance_interventions=self.guidance_interventions,
+                human_interventions=self.human_interventions,
+            ),
+            cleanup=self.cleanup,
+            initial_state_digest=None if first is None else first.state_digest,
+            initial_frame_sha256={}
+            if first is None
+            else {camera.frame_id: camera.rgb_sha256 for camera in first.cameras},
+            environment={} if first is None else first.facts,
+            started_at_s=self.started_at_s,
+        )
