@@ -1,0 +1,20 @@
+"""Which models the server offers. A new one is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from openeta_exp.domain.model import ModelMessage
+from openeta_exp.embedded.models.fixed_sequence import fixed_sequence
+from openeta_exp.embedded.models.planner.model import scripted_planner
+
+ScriptedModel = Callable[[Sequence[ModelMessage]], str]
+"""Answers a conversation. Keeps nothing between calls: everything it knows is in the messages."""
+
+MODELS: Mapping[str, ScriptedModel] = MappingProxyType(
+    {
+        "scripted-planner": scripted_planner,
+        "scripted-fixed-sequence": fixed_sequence,
+    }
+)
