@@ -64,7 +64,7 @@ class EpisodeRecord:
         """Count what a decision cost, valid or not."""
         self.tokens += turn.usage
         self.model_requests += turn.requests
-        self.validation_retries += turn.requests - 1
+        self.validation_retries += max(0, turn.requests - 1)
         self.context_characters_max = max(self.context_characters_max, turn.context_characters)
 
     def spent(self, *, now_s: float) -> Spent:
