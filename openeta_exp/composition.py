@@ -34,7 +34,7 @@ VERSION_BASE = "1.3"
 COMMAND_LINE = "command line"
 
 _PLAIN_OVERRIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)=")
-_OPTIONS = re.compile(r"[A-Za-z_][A-Za-z0-9_./,-]*")
+_OPTIONS = re.compile(r"(?!(?i:null|true|false)$)[A-Za-z_][A-Za-z0-9_./,-]*")
 _COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
 
 
@@ -51,13 +51,20 @@ def conf_dir() -> Path:
 def as_additions(arguments: Sequence[str]) -> list[str]:
     """Command line arguments with every `field=value` as `++field=value`.
 
-    Options of groups stay as they are; `experiment=NAME` is taken for `+experiment=NAME`.
+    Options of groups stay as they are; `experiment=NAME` is taken for `+experiment=NAME`, and
+    `manifest.path=FILE` implies `manifest=file`, so that no row of another manifest stays.
 
     Raises:
         SettingsError: If what is given for a group cannot be the name of an option.
     """
     groups = {each.name for each in conf_dir().iterdir() if each.is_dir()}
-    return [_as_addition(each, groups) for each in arguments]
+    chosen = any(each.startswith("manifest=") for each in arguments)
+    additions = []
+    for each in arguments:
+        if each.startswith("manifest.path=") and not chosen:
+            additions.append("manifest=file")
+        additions.append(_as_addition(each, groups))
+    return additions
 
 
 def _as_addition(argument: str, groups: set[str]) -> str:

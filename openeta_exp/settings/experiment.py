@@ -135,7 +135,7 @@ def _perception_behaviour(settings: PerceptionSettings) -> JsonObject:
 def _provider_behaviour(settings: ProviderSettings) -> JsonObject:
     match settings:
         case EmbeddedProviderSettings():
-            return settings.model_dump(mode="json", exclude={"latency_s"})
+            return settings.model_dump(mode="json", include={"kind", "model", "faults"})
         case OpenAiProviderSettings(fallback=fallback):
             endpoints = {"base_url", "model"}
             return {

@@ -14,7 +14,7 @@ from openeta_exp.wire.manifest import parse_manifest, read_manifest
 
 
 class ManifestSettings(Record):
-    """Which episodes exist: a file, or rows written in place. A file wins over rows."""
+    """Which episodes exist: a file, or rows written in place."""
 
     path: Path | None = None
     """JSON or YAML, relative to where the command is started."""
@@ -23,9 +23,11 @@ class ManifestSettings(Record):
     """Overrides what the file says."""
 
     @model_validator(mode="after")
-    def _names_episodes(self) -> Self:
+    def _names_episodes_once(self) -> Self:
         if self.path is None and self.episodes is None:
             raise ValueError("names no episodes; set manifest.path=FILE or choose a manifest")
+        if self.path is not None and self.episodes is not None:
+            raise ValueError("names a file and rows; choose manifest=file for the file alone")
         return self
 
     def read(self) -> Manifest:

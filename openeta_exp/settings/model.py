@@ -22,13 +22,26 @@ def _check_variable(name: str) -> str:
 VariableName = Annotated[str, AfterValidator(_check_variable)]
 
 
-class EmbeddedProviderSettings(Record):
+class _Attempts(Record):
+    """How patiently an endpoint is asked."""
+
+    timeout_s: float = Field(default=60.0, gt=0)
+    """How long one attempt may take."""
+    max_attempts: int = Field(default=3, ge=1, le=20)
+    """Requests per answer at most, fallback included."""
+    backoff_s: float = Field(default=0.5, ge=0)
+    """First pause between attempts; it doubles, with jitter."""
+
+
+class EmbeddedProviderSettings(_Attempts):
     """The deterministic models this package serves itself on loopback."""
 
     kind: Literal["embedded"] = "embedded"
     model: str = Field(default="scripted-planner", min_length=1)
     latency_s: float = Field(default=0.0, ge=0)
     """How long every answer is held back."""
+    faults: str = ""
+    """Failures on request, such as `rate_limit@1-3,retry_after=2`; empty for none."""
 
 
 class EndpointSettings(Record):
@@ -40,16 +53,10 @@ class EndpointSettings(Record):
     """Environment variable that holds the key; unset means the endpoint wants none."""
 
 
-class OpenAiProviderSettings(EndpointSettings):
+class OpenAiProviderSettings(EndpointSettings, _Attempts):
     """A real endpoint, with one to fall back to."""
 
     kind: Literal["openai"] = "openai"
-    timeout_s: float = Field(default=60.0, gt=0)
-    """How long one attempt may take."""
-    max_attempts: int = Field(default=3, ge=1, le=20)
-    """Requests per answer at most, fallback included."""
-    backoff_s: float = Field(default=0.5, ge=0)
-    """First pause between attempts; it doubles, with jitter."""
     fallback: EndpointSettings | None = None
 
 

@@ -13,7 +13,7 @@ from openeta_exp.domain.identity import JsonObject
 from openeta_exp.errors import SettingsError
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.rules import misfits
-from openeta_exp.wire.explain import sentence, show
+from openeta_exp.wire.explain import printable, sentence, show
 
 
 class Origin(Protocol):
@@ -37,19 +37,12 @@ def parse_settings(fields: JsonObject, *, origin: Origin = somewhere) -> Experim
     Raises:
         SettingsError: With one sentence per mistake: origin, field, value, what is wrong, fix.
     """
-    plain = _preferring_the_file(fields)
     try:
-        return ExperimentSettings.model_validate_json(json.dumps(plain, default=str), strict=True)
+        return ExperimentSettings.model_validate_json(json.dumps(fields, default=str), strict=True)
     except ValidationError as error:
-        raise SettingsError(list(_problems(error, plain, origin))) from None
-
-
-def _preferring_the_file(fields: JsonObject) -> JsonObject:
-    """`manifest.path=FILE` replaces the rows of whichever manifest was chosen before."""
-    manifest = fields.get("manifest")
-    if isinstance(manifest, dict) and manifest.get("path") is not None:
-        return {**fields, "manifest": {**manifest, "episodes": None}}
-    return fields
+        raise SettingsError(
+            [printable(problem) for problem in _problems(error, fields, origin)]
+        ) from None
 
 
 def _problems(error: ValidationError, fields: JsonObject, origin: Origin) -> Iterator[str]:

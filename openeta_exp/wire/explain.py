@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _SECRET_NAME = re.compile(r"(api_?key|token|secret|password|passwd|credentials)$", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+_QUERY = re.compile(r"(://[^?\s]*\?).+")
 _SHOWN_CHARACTERS = 80
 
 
@@ -41,8 +42,13 @@ def show(value: object, *, name: str = "") -> str:
             text = f"[{len(value)} items]" if value else "[]"
         case _:
             text = str(value)
-    text = _USER_INFO.sub("***@", text)
+    text = _QUERY.sub(r"\1***", _USER_INFO.sub("***@", text))
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """Text on one line, without control characters: names in it may come from anywhere."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def is_secret(name: str) -> bool:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.identity import EpisodeId, JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split
 from openeta_exp.errors import ManifestError
 from openeta_exp.wire.document import DocumentError, read_document
-from openeta_exp.wire.explain import nearest, sentence, show
+from openeta_exp.wire.explain import nearest, printable, sentence, show
 
 SCHEMA_VERSION = "openeta_exp.manifest.v1"
 
@@ -45,16 +46,17 @@ _HOST_CONTROLS = {
 """Metadata that steered the original's host. Tags are inert here, so each names its setting."""
 
 
+Words = Annotated[str, StringConstraints(strip_whitespace=True)]
+
+
 class _Row(BaseModel):
     """One row as it may stand in a file."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, allow_inf_nan=False, str_strip_whitespace=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    task: str = Field(min_length=1)
-    env_id: str = Field(min_length=1)
-    episode_id: str = Field(default="", max_length=200)
+    task: Words = Field(min_length=1)
+    env_id: Words = Field(min_length=1)
+    episode_id: Words = Field(default="", max_length=200)
     seed: int = Field(default=0, ge=0, lt=2**32)
     repeat: int = Field(default=0, ge=0, le=_MAX_COUNT)
     max_turns: int = Field(default=Budget().max_turns, ge=1, le=_MAX_COUNT)
@@ -107,7 +109,7 @@ def parse_manifest(rows: JsonValue, source: str) -> Manifest:
     defaults = _defaults(fields.get("defaults"), problems)
     specs = _specs(fields.get("episodes"), defaults, problems)
     if problems:
-        raise ManifestError([f"{source}: {problem}" for problem in problems])
+        raise ManifestError([printable(f"{source}: {problem}") for problem in problems])
     return Manifest(episodes=tuple(specs), split=split)
 
 
