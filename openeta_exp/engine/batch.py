@@ -82,12 +82,12 @@ async def run_batch(
         await _work(todo, started, run_episode=run_episode, observers=observers, ended=ended)
         completed = True
     finally:
-        over = BatchEnded(
-            batch_id=started.batch_id,
-            duration_s=clock.monotonic_s() - begun_s,
+        over = ended_batch(
+            started,
+            begun_s=begun_s,
+            clock=clock,
             interrupted=not completed,
             provider=None if provider_metrics is None else provider_metrics(),
-            at_s=clock.unix_s(),
         )
         # An interrupted batch keeps the reason it was interrupted for, even on a full disk.
         with contextlib.nullcontext() if completed else contextlib.suppress(StoreError):
@@ -99,6 +99,24 @@ async def run_batch(
         reused=len(done),
         duration_s=over.duration_s,
         provider=over.provider,
+    )
+
+
+def ended_batch(
+    started: BatchStarted,
+    *,
+    begun_s: float,
+    clock: Clock,
+    interrupted: bool,
+    provider: ProviderMetrics | None = None,
+) -> BatchEnded:
+    """The last fact of a batch. Times are read from `clock` now."""
+    return BatchEnded(
+        batch_id=started.batch_id,
+        duration_s=clock.monotonic_s() - begun_s,
+        interrupted=interrupted,
+        provider=provider,
+        at_s=clock.unix_s(),
     )
 
 

@@ -1,0 +1,225 @@
+"""Run a paired comparison until its gate stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import anyio
+
+from openeta_exp.domain.comparison import PairedComparison, Progress, progress
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
+from openeta_exp.domain.event import BatchStarted, EpisodeEnded, EpisodeStarted
+from openeta_exp.domain.gate import Gate, Terms
+from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.pair import ArmObservation, Fingerprint, PairKey, PairObservation, Side
+from openeta_exp.domain.schedule import Schedule, ScheduledPair
+from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.engine.batch import Observers, ended_batch
+from openeta_exp.engine.observe_arm import fingerprint, observe_arm, pair_key
+from openeta_exp.engine.prices import Prices
+from openeta_exp.errors import StoreError
+from openeta_exp.statistics.gate import Continue, judge, review
+
+RunArm = Callable[[Side, EpisodeSpec], Awaitable[EpisodeOutcome]]
+
+MAX_ATTEMPTS = 3
+"""Runs of one episode of one arm before its pair is given up and replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonPlan:
+    """Two arms and the pairs that will decide between them, fixed before the first one runs.
+
+    Attributes:
+        arms: One batch per side: its arm, its label, its phase.
+        specs: What to run for each scheduled key, reserves included.
+        pins: What must not change under way: versions of simulator, harness and models.
+    """
+
+    comparison_id: str
+    arms: Mapping[Side, BatchStarted]
+    schedule: Schedule
+    specs: Mapping[PairKey, EpisodeSpec]
+    gate: Gate
+    terms: Terms
+    pins: JsonObject
+    prices: Prices
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRun:
+    """What a comparison came to."""
+
+    comparison: PairedComparison
+    verdict: GateVerdict
+    duration_s: float
+
+
+async def run_comparison(
+    plan: ComparisonPlan,
+    *,
+    run_arm: RunArm,
+    observers: Observers,
+    may_spend: Callable[[], bool] = lambda: True,
+) -> ComparisonRun:
+    """Run pairs in schedule order until the gate has a verdict.
+
+    Episodes that have a verdict in the journal are not run again, and the verdict is a function
+    of the schedule's longest complete prefix alone, so an interrupted comparison ends as it
+    would have ended.
+
+    Args:
+        may_spend: False once a budget is used up; no further pair is then started.
+
+    Raises:
+        StoreError: An outcome could not be kept.
+    """
+    begun_s = observers.clock.monotonic_s()
+    pairs = _PairRunner(plan, run_arm=run_arm, observers=observers, may_spend=may_spend)
+    for side in Side:
+        observers.tell(plan.arms[side])
+        observers.progress.batch_started(plan.arms[side], already_done=0)
+    completed = False
+    try:
+        verdict = await pairs.until_verdict()
+        completed = True
+    finally:
+        for side in Side:
+            over = ended_batch(
+                plan.arms[side], begun_s=begun_s, clock=observers.clock, interrupted=not completed
+            )
+            try:
+                observers.tell(over)
+            except StoreError:
+                # The reason of the interruption matters more than its last line.
+                if completed:
+                    raise
+            observers.progress.batch_ended(interrupted=not completed)
+    return ComparisonRun(
+        comparison=pairs.so_far().comparison,
+        verdict=verdict,
+        duration_s=observers.clock.monotonic_s() - begun_s,
+    )
+
+
+@dataclass(slots=True)
+class _PairRunner:
+    """Hands pairs to workers and looks at the prefix after each."""
+
+    plan: ComparisonPlan
+    run_arm: RunArm = field(kw_only=True)
+    observers: Observers = field(kw_only=True)
+    may_spend: Callable[[], bool] = field(kw_only=True)
+    _observed: dict[PairKey, PairObservation] = field(default_factory=dict)
+    _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(default_factory=dict)
+    _running: set[PairKey] = field(default_factory=set)
+    _verdict: GateVerdict | None = None
+
+    def so_far(self) -> Progress:
+        return progress(self.plan.schedule, self._observed.values())
+
+    async def until_verdict(self) -> GateVerdict:
+        self._reuse()
+        self._look()
+        if self._verdict is None:
+            async with anyio.create_task_group() as group:
+                for _ in range(self.plan.concurrency):
+                    group.start_soon(self._work, group.cancel_scope)
+        if self._verdict is None:
+            self._verdict = judge(
+                self.so_far().comparison, gate=self.plan.gate, terms=self.plan.terms
+            )
+        return self._verdict
+
+    def _reuse(self) -> None:
+        """Take what has a verdict from before: whole pairs now, single sides when they are due."""
+        for side in Side:
+            known = self.observers.journal.outcomes(self.plan.arms[side].arm.content_digest)
+            for key, spec in self.plan.specs.items():
+                outcome = known.get((spec.content_digest, spec.repeat))
+                if outcome is not None:
+                    self._finished[side, key] = outcome
+        for key, spec in self.plan.specs.items():
+            if all((side, key) in self._finished for side in Side):
+                self._observed[key] = self._pair(
+                    spec, {side: [self._finished[side, key]] for side in Side}
+                )
+
+    async def _work(self, scope: anyio.CancelScope) -> None:
+        while (pair := self._next()) is not None:
+            self._running.add(pair.key)
+            observation = await self._run(pair)
+            self._running.discard(pair.key)
+            self._observed[pair.key] = observation
+            self._look()
+            if self._verdict is not None:
+                # Pairs in flight can no longer change the verdict; their money is saved.
+                scope.cancel()
+                return
+
+    def _next(self) -> ScheduledPair | None:
+        if self._verdict is not None or not self.may_spend():
+            return None
+        return next((pair for pair in self.so_far().missing if pair.key not in self._running), None)
+
+    def _look(self) -> None:
+        answer = review(self.so_far().comparison, gate=self.plan.gate, terms=self.plan.terms)
+        if not isinstance(answer, Continue):
+            self._verdict = answer
+
+    async def _run(self, pair: ScheduledPair) -> PairObservation:
+        """Both arms back to back on the same key, in the order that was drawn for it."""
+        spec = self.plan.specs[pair.key]
+        second = Side.CANDIDATE if pair.first is Side.BASELINE else Side.BASELINE
+        attempts = {side: await self._attempts(side, spec) for side in (pair.first, second)}
+        return self._pair(spec, attempts)
+
+    async def _attempts(self, side: Side, spec: EpisodeSpec) -> list[EpisodeOutcome]:
+        """Run one arm; what broke is tried again, and every try is kept and paid for."""
+        batch = self.plan.arms[side]
+        finished = self._finished.get((side, pair_key(spec)))
+        if finished is not None:
+            return [finished]
+        outcomes: list[EpisodeOutcome] = []
+        for _ in range(MAX_ATTEMPTS):
+            self.observers.tell(
+                EpisodeStarted(
+                    batch_id=batch.batch_id,
+                    episode_id=spec.episode_id,
+                    at_s=self.observers.clock.unix_s(),
+                )
+            )
+            self.observers.progress.episode_started(spec)
+            outcome = await self.run_arm(side, spec)
+            self.observers.tell(
+                EpisodeEnded(
+                    batch_id=batch.batch_id,
+                    outcome=outcome,
+                    at_s=self.observers.clock.unix_s(),
+                )
+            )
+            self.observers.progress.episode_ended(outcome)
+            outcomes.append(outcome)
+            if not isinstance(outcome, EpisodeFailure):
+                break
+        return outcomes
+
+    def _pair(
+        self, spec: EpisodeSpec, attempts: Mapping[Side, list[EpisodeOutcome]]
+    ) -> PairObservation:
+        seen: dict[Side, ArmObservation] = {
+            side: observe_arm(
+                spec,
+                attempts[side],
+                fingerprint=self._fingerprint(side),
+                prices=self.plan.prices,
+            )
+            for side in Side
+        }
+        return PairObservation(baseline=seen[Side.BASELINE], candidate=seen[Side.CANDIDATE])
+
+    def _fingerprint(self, side: Side) -> Fingerprint:
+        return fingerprint(self.plan.arms[side].arm, pins=self.plan.pins)

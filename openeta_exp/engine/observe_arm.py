@@ -1,0 +1,101 @@
+"""What one episode of one arm says as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.event import Arm
+from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.model import TokenUsage
+from openeta_exp.domain.pair import (
+    ArmObservation,
+    Cost,
+    Fingerprint,
+    PairKey,
+    PairStatus,
+    total_cost,
+)
+from openeta_exp.domain.record import digest
+from openeta_exp.domain.stop import StopReason
+from openeta_exp.engine.prices import Prices
+
+_HUMAN = frozenset({StopReason.NEED_HUMAN, StopReason.NEED_HUMAN_UNATTENDED})
+
+
+def pair_key(spec: EpisodeSpec) -> PairKey:
+    """What both arms of a pair have in common."""
+    return PairKey(
+        env_id=spec.env_id,
+        task_id=f"{spec.env_id}: {spec.task}",
+        scenario_id=digest(spec.scenario)[:16] if spec.scenario else "",
+        seed=spec.seed,
+        rep=spec.repeat,
+    )
+
+
+def fingerprint(arm: Arm, *, pins: JsonObject) -> Fingerprint:
+    """An arm's tree, and everything else that must be equal in both."""
+    return Fingerprint(
+        tree=arm.tree_digest,
+        pins={"settings": digest(arm.settings), **{name: str(pins[name]) for name in sorted(pins)}},
+    )
+
+
+def observe_arm(
+    spec: EpisodeSpec,
+    attempts: Sequence[EpisodeOutcome],
+    *,
+    fingerprint: Fingerprint,
+    prices: Prices,
+) -> ArmObservation:
+    """The last attempt's verdict with the cost of all of them."""
+    last = attempts[-1]
+    cost = total_cost(_cost(outcome, prices) for outcome in attempts)
+    key = pair_key(spec)
+    match last:
+        case EpisodeFailure():
+            return ArmObservation(
+                key=key,
+                status=PairStatus.INFRASTRUCTURE,
+                failure_class=last.failure_class.value,
+                cost=cost,
+                fingerprint=fingerprint,
+                episode_id=spec.episode_id,
+            )
+        case EpisodeResult():
+            return ArmObservation(
+                key=key,
+                status=_status(last),
+                objective_success=last.success,
+                human_requests=last.assistance.human_interventions + (last.stop_reason in _HUMAN),
+                safety_violations=sum(code.startswith("safety") for code in last.violations),
+                contract_violations=sum(code.startswith("contract") for code in last.violations),
+                cost=cost,
+                fingerprint=fingerprint,
+                episode_id=spec.episode_id,
+            )
+        case _:
+            assert_never(last)
+
+
+def _status(result: EpisodeResult) -> PairStatus:
+    if result.success:
+        return PairStatus.SUCCESS
+    return PairStatus.NEED_HUMAN if result.stop_reason in _HUMAN else PairStatus.FAIL
+
+
+def _cost(outcome: EpisodeOutcome, prices: Prices) -> Cost:
+    usage = outcome.usage
+    tokens: TokenUsage = usage.tokens
+    # An endpoint that reports only a total has no split; its tokens are then all input.
+    tokens_out = tokens.completion_tokens
+    return Cost(
+        tokens_in=max(tokens.total_tokens - tokens_out, 0),
+        tokens_out=tokens_out,
+        tool_calls=usage.tool_calls,
+        wall_s=usage.duration_s,
+        price_usd=prices.of(tokens),
+    )
