@@ -1,0 +1,170 @@
+"""The one gate every model call goes through, whichever role makes it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+import anyio
+
+from openeta_exp.domain.model import ProviderMetrics
+from openeta_exp.errors import ProviderQueueTimeout
+from openeta_exp.ports.clock import Clock
+
+_INSTANT_S = 1e-6
+
+
+class _Turn(Enum):
+    WAITING = auto()
+    GRANTED = auto()
+    EXPIRED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """One call in the queue; `settled` is set once it no longer waits."""
+
+    since_s: float
+    paused_before_s: float
+    turn: _Turn = _Turn.WAITING
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+
+class ProviderLimiter:
+    """At most `limit` calls in flight, first come first served, with one pause for all.
+
+    A call keeps its slot over its retries. A freed slot goes to whoever waits longest; nobody
+    overtakes. A pause (a rate limit) stops the clock of the queue: waiting for the provider to
+    be willing again is not the queue's fault.
+    """
+
+    def __init__(self, limit: int, *, queue_timeout_s: float, clock: Clock) -> None:
+        """Raises: ValueError."""
+        if limit < 1 or not queue_timeout_s > 0:
+            raise ValueError("a limiter needs at least one slot and a positive queue timeout")
+        self._limit = limit
+        self._queue_timeout_s = queue_timeout_s
+        self._clock = clock
+        self._queue: deque[_Waiter] = deque()
+        self._active = 0
+        self._max_active = 0
+        self._requests = 0
+        self._timeouts = 0
+        self._total_wait_s = 0.0
+        self._max_wait_s = 0.0
+        self._pauses = 0
+        self._pause_since_s = 0.0
+        self._pause_until_s = 0.0
+        self._past_pauses_s = 0.0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[float]:
+        """Hold a slot; gives the seconds that were spent in the queue.
+
+        Raises:
+            ProviderQueueTimeout: None came free in time.
+        """
+        waited_s = await self._acquire()
+        try:
+            yield waited_s
+        finally:
+            self._release()
+
+    def pause(self, seconds: float) -> None:
+        """Let nobody send for so long from now; a longer pause that is on already stays."""
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._pause_until_s:
+            self._past_pauses_s += self._pause_until_s - self._pause_since_s
+            self._pause_since_s, self._pause_until_s = now_s, now_s
+            self._pauses += 1
+        self._pause_until_s = max(self._pause_until_s, now_s + seconds)
+
+    async def unpaused(self) -> None:
+        """Return once there is no pause. Called with a slot in hand, before every request."""
+        while (left_s := self._pause_until_s - self._clock.monotonic_s()) > 0:
+            await self._clock.sleep(left_s)
+
+    def metrics(self) -> ProviderMetrics:
+        """What the limiter knows; the counts of attempts and tokens are left at zero."""
+        return ProviderMetrics(
+            limit=self._limit,
+            queue_timeout_s=self._queue_timeout_s,
+            request_count=self._requests,
+            queue_timeout_count=self._timeouts,
+            active=self._active,
+            max_active=self._max_active,
+            total_queue_wait_s=self._total_wait_s,
+            max_queue_wait_s=self._max_wait_s,
+            paused_count=self._pauses,
+        )
+
+    async def _acquire(self) -> float:
+        self._requests += 1
+        if self._active < self._limit and not self._queue:
+            self._occupy()
+            return 0.0
+        now_s = self._clock.monotonic_s()
+        waiter = _Waiter(since_s=now_s, paused_before_s=self._paused_s(now_s))
+        self._queue.append(waiter)
+        arrived = False
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._expire, waiter)
+                await waiter.settled.wait()
+                group.cancel_scope.cancel()
+            arrived = True
+        finally:
+            if not arrived:
+                self._abandon(waiter)
+        waited_s = self._clock.monotonic_s() - waiter.since_s
+        self._total_wait_s += waited_s
+        self._max_wait_s = max(self._max_wait_s, waited_s)
+        if waiter.turn is _Turn.EXPIRED:
+            raise ProviderQueueTimeout(
+                f"none of {self._limit} provider slots came free in {self._queue_timeout_s:g} s; "
+                "raise concurrency.provider or concurrency.provider_queue_timeout_s"
+            )
+        return waited_s
+
+    async def _expire(self, waiter: _Waiter) -> None:
+        """Take a waiter out of the queue when its time is up."""
+        while (left_s := self._left_s(waiter)) > _INSTANT_S:
+            await self._clock.sleep(left_s)
+        if waiter.turn is _Turn.WAITING:
+            self._queue.remove(waiter)
+            self._timeouts += 1
+            waiter.turn = _Turn.EXPIRED
+            waiter.settled.set()
+
+    def _left_s(self, waiter: _Waiter) -> float:
+        """Until the waiter expires, if no further pause comes."""
+        now_s = self._clock.monotonic_s()
+        paused_s = self._paused_s(now_s) - waiter.paused_before_s
+        queued_s = now_s - waiter.since_s - paused_s
+        return self._queue_timeout_s - queued_s + max(0.0, self._pause_until_s - now_s)
+
+    def _paused_s(self, now_s: float) -> float:
+        """All pauses so far."""
+        return self._past_pauses_s + min(now_s, self._pause_until_s) - self._pause_since_s
+
+    def _occupy(self) -> None:
+        self._active += 1
+        self._max_active = max(self._max_active, self._active)
+
+    def _release(self) -> None:
+        self._active -= 1
+        while self._queue and self._active < self._limit:
+            waiter = self._queue.popleft()
+            waiter.turn = _Turn.GRANTED
+            self._occupy()
+            waiter.settled.set()
+
+    def _abandon(self, waiter: _Waiter) -> None:
+        """The caller was cancelled in the queue, or just as its slot came."""
+        if waiter.turn is _Turn.GRANTED:
+            self._release()
+        elif waiter.turn is _Turn.WAITING:
+            self._queue.remove(waiter)

@@ -1,0 +1,228 @@
+"""The provider behind every model role: retries, fallback, one limiter, one account of tokens."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from openeta_exp.adapters.provider.endpoint import ChatEndpoint, EndpointConfig
+from openeta_exp.adapters.provider.failures import Failure, FailureClass, cut, unusable
+from openeta_exp.adapters.provider.limiter import ProviderLimiter
+from openeta_exp.adapters.provider.token_accounting import TokenEstimator, reported_usage
+from openeta_exp.domain.model import (
+    Endpoint,
+    ModelMessage,
+    ModelReply,
+    ModelRequest,
+    ModelRole,
+    ProviderMetrics,
+    TokenUsage,
+)
+from openeta_exp.errors import ProviderError, ProviderQuotaError, ProviderReplyError
+from openeta_exp.ports.clock import Clock
+from openeta_exp.wire.openai_chat import ChatReply
+
+MAX_BACKOFF_S = 30.0
+MAX_RETRY_AFTER_S = 300.0
+"""An endpoint that asks for more is as good as down: the call fails instead of holding its slot."""
+MAX_PLANNER_IMAGES = 2
+MAX_IMAGES = 4
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call on its way through its attempts.
+
+    Attributes:
+        at: The endpoint to ask next.
+        hopeless: Endpoints this call will not ask again.
+        failed: Endpoints that failed in this call.
+    """
+
+    request: ModelRequest
+    at: Endpoint
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    attempts: int = 0
+    hopeless: set[Endpoint] = field(default_factory=set)
+    failed: set[Endpoint] = field(default_factory=set)
+
+
+class OpenAiProvider:
+    """A primary endpoint and, if there is one, a fallback.
+
+    Whichever endpoint answered last is asked first (sticky). A call holds one slot of the
+    limiter over all its attempts. A 429 pauses every caller until Retry-After, unless this call
+    can go to the other endpoint instead. `metrics().fallback_count` counts the answers that came
+    from the fallback.
+    """
+
+    def __init__(
+        self,
+        primary: EndpointConfig,
+        *,
+        limiter: ProviderLimiter,
+        clock: Clock,
+        fallback: EndpointConfig | None = None,
+        max_attempts: int = 3,
+        backoff_s: float = 0.5,
+        rng: random.Random | None = None,
+    ) -> None:
+        """
+        Args:
+            max_attempts: Requests for one answer, both endpoints together.
+            backoff_s: Upper bound of the first random wait; doubles with every attempt.
+            rng: Source of the jitter.
+        """
+        configs = {Endpoint.PRIMARY: primary}
+        if fallback is not None:
+            configs[Endpoint.FALLBACK] = fallback
+        self._endpoints = {
+            name: ChatEndpoint(config, clock=clock) for name, config in configs.items()
+        }
+        self._estimators = {name: TokenEstimator(config.model) for name, config in configs.items()}
+        self._limiter = limiter
+        self._clock = clock
+        self._max_attempts = max_attempts
+        self._backoff_s = backoff_s
+        self._rng = rng or random.Random()
+        self._preferred = Endpoint.PRIMARY
+        self._attempts = 0
+        self._retries = 0
+        self._fallbacks = 0
+        self._usage_by_role: dict[ModelRole, TokenUsage] = {}
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        async with self._limiter.slot() as queue_wait_s:
+            return await self._answer(_Call(request, self._preferred), queue_wait_s)
+
+    async def ping(self) -> str:
+        request = ModelRequest(
+            role=ModelRole.PLANNER,
+            messages=(ModelMessage(role="user", text="Answer with the JSON object {}"),),
+            max_output_tokens=1,
+        )
+        async with self._limiter.slot():
+            call = _Call(request, self._preferred)
+            while True:
+                reply = await self._send(call)
+                if isinstance(reply, ChatReply):
+                    await self._charge(call, reply)
+                    return reply.model or self._endpoints[call.at].model
+                await self._after(call, reply)
+
+    def metrics(self) -> ProviderMetrics:
+        return self._limiter.metrics().model_copy(
+            update={
+                "attempts": self._attempts,
+                "retries": self._retries,
+                "fallback_count": self._fallbacks,
+                "usage_by_role": dict(self._usage_by_role),
+            }
+        )
+
+    async def aclose(self) -> None:
+        for endpoint in self._endpoints.values():
+            await endpoint.aclose()
+
+    async def _answer(self, call: _Call, queue_wait_s: float) -> ModelReply:
+        while True:
+            began_s = self._clock.monotonic_s()
+            outcome = await self._send(call)
+            latency_s = self._clock.monotonic_s() - began_s
+            if isinstance(outcome, ChatReply):
+                await self._charge(call, outcome)
+                failure = _flaw(outcome, call.request)
+                if failure is None:
+                    return self._accept(call, outcome, queue_wait_s, latency_s=latency_s)
+            else:
+                failure = outcome
+            await self._after(call, failure)
+
+    async def _send(self, call: _Call) -> ChatReply | Failure:
+        await self._limiter.unpaused()
+        self._attempts += 1
+        self._retries += call.attempts > 0
+        call.attempts += 1
+        planner = call.request.role is ModelRole.PLANNER
+        return await self._endpoints[call.at].send(
+            call.request, max_images=MAX_PLANNER_IMAGES if planner else MAX_IMAGES
+        )
+
+    async def _charge(self, call: _Call, reply: ChatReply) -> None:
+        usage = reported_usage(reply.usage)
+        if usage is None:
+            usage = await self._estimators[call.at].usage(call.request, reply.text)
+        call.usage += usage
+        role = call.request.role
+        self._usage_by_role[role] = self._usage_by_role.get(role, TokenUsage()) + usage
+
+    def _accept(
+        self, call: _Call, reply: ChatReply, queue_wait_s: float, *, latency_s: float
+    ) -> ModelReply:
+        self._preferred = call.at
+        self._fallbacks += call.at is Endpoint.FALLBACK
+        return ModelReply(
+            text=reply.text,
+            usage=call.usage,
+            model=reply.model or self._endpoints[call.at].model,
+            endpoint=call.at,
+            attempts=call.attempts,
+            queue_wait_s=queue_wait_s,
+            latency_s=latency_s,
+        )
+
+    async def _after(self, call: _Call, failure: Failure) -> None:
+        """Get ready for the next attempt: choose the endpoint and wait.
+
+        Raises:
+            ProviderError: There is nothing left to try.
+        """
+        here = call.at
+        call.failed.add(here)
+        if not failure.transient:
+            call.hopeless.add(here)
+        other = self._other(call) if failure.failover else None
+        asked_s = failure.retry_after_s or 0.0
+        if call.attempts >= self._max_attempts or (other is None and not failure.transient):
+            raise _error(failure, call.attempts)
+        if other is not None:
+            call.at = other
+            if other not in call.failed:
+                return
+        elif asked_s > MAX_RETRY_AFTER_S:
+            raise _error(failure, call.attempts)
+        bound_s = min(MAX_BACKOFF_S, self._backoff_s * 2 ** (call.attempts - 1))
+        wait_s = max(min(asked_s, MAX_RETRY_AFTER_S), self._rng.uniform(0.0, bound_s))
+        if failure.rate_limited:
+            self._limiter.pause(wait_s)
+        else:
+            await self._clock.sleep(wait_s)
+
+    def _other(self, call: _Call) -> Endpoint | None:
+        others = (name for name in self._endpoints if name is not call.at)
+        return next((name for name in others if name not in call.hopeless), None)
+
+
+def _flaw(reply: ChatReply, request: ModelRequest) -> Failure | None:
+    """Why an answer cannot be used; None if it can."""
+    if not reply.choices:
+        return unusable("the endpoint answered without any choice")
+    if reply.finish_reason == "length":
+        return cut(f"the answer was cut at {request.max_output_tokens} tokens")
+    return None if reply.text.strip() else unusable("the endpoint answered with empty content")
+
+
+def _error(failure: Failure, attempts: int) -> ProviderError:
+    message = f"{failure.reason} (attempt {attempts})"
+    match failure.kind:
+        case FailureClass.UNAVAILABLE:
+            return ProviderError(message)
+        case FailureClass.REFUSED:
+            return ProviderError(message, code="provider_request_refused")
+        case FailureClass.QUOTA:
+            return ProviderQuotaError(message)
+        case FailureClass.UNUSABLE | FailureClass.CUT:
+            return ProviderReplyError(message)
+        case _:
+            assert_never(failure.kind)
