@@ -1,0 +1,98 @@
+"""What a journal's facts add up to, batch by batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.event import (
+    BatchEnded,
+    BatchStarted,
+    EpisodeEnded,
+    EpisodeStarted,
+    Event,
+)
+from openeta_exp.domain.identity import Digest
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchHistory:
+    """One batch over all its runs: the same command again continues the same batch.
+
+    Attributes:
+        started: As the latest run announced it.
+        outcomes: By episode digest; verdicts of earlier batches that are reused come first.
+        ended_here: How many outcomes this batch has brought itself, breakages included.
+        running: Episodes that have begun and not ended, with their Unix time of beginning.
+        ended: The end of the latest run; None while it runs, or if it was killed.
+        runs: How often the batch was started.
+        duration_s: Wall clock of all runs that reached their end.
+    """
+
+    started: BatchStarted
+    outcomes: dict[Digest, EpisodeOutcome] = field(default_factory=dict)
+    ended_here: int = 0
+    running: dict[str, float] = field(default_factory=dict)
+    ended: BatchEnded | None = None
+    runs: int = 0
+    duration_s: float = 0.0
+
+
+class History:
+    """Facts in the order of the journal -> batches in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, BatchHistory] = {}
+        self._verdicts: dict[Digest, dict[Digest, EpisodeResult]] = {}
+
+    def add(self, event: Event) -> BatchHistory | None:
+        """Take one fact; return the batch it belongs to, or None if that was never announced."""
+        match event:
+            case BatchStarted():
+                return self._start(event)
+            case EpisodeStarted() | EpisodeEnded() | BatchEnded():
+                batch = self.batches.get(event.batch_id)
+                if batch is not None:
+                    self._go_on(batch, event)
+                return batch
+            case _:
+                assert_never(event)
+
+    def _start(self, event: BatchStarted) -> BatchHistory:
+        batch = self.batches.setdefault(event.batch_id, BatchHistory(started=event))
+        batch.started = event
+        batch.ended = None
+        batch.runs += 1
+        batch.running.clear()
+        known = self._verdicts.get(event.arm.content_digest, {})
+        for spec in event.manifest.episodes:
+            verdict = known.get(spec.content_digest)
+            if verdict is not None:
+                batch.outcomes.setdefault(verdict.spec_digest, verdict)
+        return batch
+
+    def _go_on(
+        self, batch: BatchHistory, event: EpisodeStarted | EpisodeEnded | BatchEnded
+    ) -> None:
+        match event:
+            case EpisodeStarted(episode_id=episode_id, at_s=at_s):
+                batch.running[episode_id] = at_s
+            case EpisodeEnded(outcome=outcome):
+                batch.running.pop(outcome.episode_id, None)
+                batch.ended_here += 1
+                self._keep(batch, outcome)
+            case BatchEnded():
+                batch.ended = event
+                batch.duration_s += event.duration_s
+            case _:
+                assert_never(event)
+
+    def _keep(self, batch: BatchHistory, outcome: EpisodeOutcome) -> None:
+        # A verdict outlasts a later breakage.
+        if isinstance(outcome, EpisodeResult):
+            batch.outcomes[outcome.spec_digest] = outcome
+            verdicts = self._verdicts.setdefault(outcome.arm_digest, {})
+            verdicts[outcome.spec_digest] = outcome
+        elif not isinstance(batch.outcomes.get(outcome.spec_digest), EpisodeResult):
+            batch.outcomes[outcome.spec_digest] = outcome
