@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import betaincinv, betaln
+
+from openeta_exp.statistics.roots import falling_root
 
 _QUANTILES = (np.arange(20_000) + 0.5) / 20_000
 
@@ -107,7 +108,5 @@ def icc_from_pass_at_k(pass_at_1: float, pass_at_k: float, *, k: int) -> float:
         a, b = pass_at_1 * concentration, (1 - pass_at_1) * concentration
         return float(1 - np.exp(betaln(a, b + k) - betaln(a, b))) - pass_at_k
 
-    edge = 1e-6
-    if excess(edge) * excess(1 - edge) > 0:
-        return 0.0 if abs(excess(edge)) < abs(excess(1 - edge)) else 1.0
-    return float(brentq(excess, edge, 1 - edge, xtol=1e-10))
+    # The more deterministic the agent, the less another attempt helps.
+    return falling_root(excess, 1e-6, 1 - 1e-6)

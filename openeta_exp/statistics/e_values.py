@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import betaincc, betaln, logsumexp
 
 from openeta_exp.statistics.intervals import Interval, require_counts
+from openeta_exp.statistics.roots import falling_root
 
 LARGEST = 1e300
 """Reported instead of a larger e-value, so that records stay finite."""
@@ -127,4 +127,4 @@ def _anytime_low(wins: int, losses: int, *, pairs: int, threshold: float) -> flo
     edge = 1 - 1e-9
     if excess(-edge) < 0:
         return -1.0
-    return float(brentq(excess, -edge, edge, xtol=1e-10))
+    return falling_root(excess, -edge, edge)

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from openeta_exp.statistics.intervals import Interval, clopper_pearson, require_counts
+from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.gate import Flakiness
+from openeta_exp.statistics.intervals import clopper_pearson, require_counts
 from openeta_exp.statistics.paired import Alternative, mcnemar_midp
 
 ALARM_ALPHA = 0.05
 """Two-sided level at which two identical arms count as not exchangeable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flakiness:
-    """What an A/A comparison says.
+def measure_flakiness(comparison: PairedComparison) -> Flakiness:
+    """Read a comparison of the baseline with itself, on keys the author may see.
 
-    Attributes:
-        discordance: Share of pairs on which the two runs disagreed.
-        interval: Of the discordance, 90 %, exact.
-        icc: `1 - discordance / (2 p (1 - p))`; None if every episode ended alike.
-        p_value: Two-sided, that the two arms are exchangeable.
-        alarm: They are not: a cache, an order effect or a drift favours one of them.
+    Raises:
+        ValueError: If no pair is valid.
     """
-
-    pairs: int
-    success_rate: float
-    discordance: float
-    interval: Interval
-    icc: float | None
-    p_value: float
-    alarm: bool
+    measured = flakiness(
+        len(comparison.improved),
+        len(comparison.regressed),
+        both=len(comparison.tied_success),
+        neither=len(comparison.tied_failure),
+    )
+    flaky = tuple(pair.key for pair in comparison.pairs if pair.difference)
+    return measured.model_copy(update={"flaky_keys": flaky})
 
 
 def flakiness(wins: int, losses: int, *, both: int, neither: int) -> Flakiness:
-    """Raises: ValueError: If there is no pair."""
+    """The same from counts. Raises: ValueError: If there is no pair."""
     pairs = wins + losses + both + neither
     require_counts(wins, losses, pairs=pairs)
     if pairs == 0:
@@ -42,11 +37,13 @@ def flakiness(wins: int, losses: int, *, both: int, neither: int) -> Flakiness:
     discordance = (wins + losses) / pairs
     variance = rate * (1 - rate)
     p_value = mcnemar_midp(wins, losses, alternative=Alternative.TWO_SIDED)
+    interval = clopper_pearson(wins + losses, pairs, level=0.90)
     return Flakiness(
         pairs=pairs,
         success_rate=rate,
         discordance=discordance,
-        interval=clopper_pearson(wins + losses, pairs, level=0.90),
+        discordance_low=interval.low,
+        discordance_high=interval.high,
         icc=1 - discordance / (2 * variance) if variance > 0 else None,
         p_value=p_value,
         alarm=p_value <= ALARM_ALPHA,

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
+from openeta_exp.domain.gate import FloorRule
 from openeta_exp.statistics.intervals import clopper_pearson
-
-
-class FloorRule(StrEnum):
-    """What must reach the floor.
-
-    POINT compares the observed rate, which certifies little: 19 of 20 is compatible with a true
-    rate of 0.784. LOWER_BOUND compares the exact one-sided 95 % bound.
-    """
-
-    POINT = "point"
-    LOWER_BOUND = "lower_bound"
 
 
 def certified_rate(successes: int, attempts: int, *, rule: FloorRule) -> float:

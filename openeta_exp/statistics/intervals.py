@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from scipy.optimize import brentq
 from scipy.special import betaincinv
+
+from openeta_exp.statistics.roots import falling_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _tango_upper(wins: int, losses: int, *, pairs: int, z: float) -> float:
         return _tango_score(theta, wins, losses, pairs=pairs) + z
 
     # The score runs from 0 at the estimate to minus infinity at 1.
-    return float(brentq(excess, estimate, 1.0, xtol=1e-12))
+    return falling_root(excess, estimate, 1.0)
 
 
 def _tango_score(theta: float, wins: int, losses: int, *, pairs: int) -> float:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openeta_exp.domain.verdict import Decision, Ledger
+
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Holm's adjusted p-values, in the order given: reject where they are at most alpha."""
@@ -44,6 +46,12 @@ class LondRule:
         if len(history) >= self.horizon:
             return 0.0
         return min(self.cap, self.fdr / self.horizon * (1 + sum(history)))
+
+
+def next_level(ledger: Ledger) -> float:
+    """Alpha that the ledger leaves for the next test; 0 when its horizon is used up."""
+    rule = LondRule(horizon=ledger.horizon, fdr=ledger.fdr, cap=ledger.cap)
+    return rule.level([entry.decision is Decision.PROMOTE for entry in ledger.entries])
 
 
 def lord_plus_plus_levels(

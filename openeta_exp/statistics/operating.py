@@ -147,17 +147,19 @@ def sequential_operating_point(
     runs: int,
     seed: int,
     rule: Reestimation | None = None,
+    available: int | None = None,
 ) -> OperatingPoint:
-    """The default gate, simulated on `runs` streams of pairs."""
+    """The default gate, simulated on `runs` streams of pairs, cut off after those available."""
     generator = np.random.default_rng(seed)
     longest = design.n_max if rule is None else max(rule.largest, design.n_max)
+    longest = longest if available is None else min(longest, available)
     draws = generator.random((runs, longest), dtype=np.float32)
     differences = (draws < rates.wins).astype(np.int8)
     differences -= (draws >= 1 - rates.losses).astype(np.int8)
-    if rule is None:
-        ended = simulate(design, differences)
-        return _summary([ended])
-    first = next(pairs for pairs in range(1, longest + 1) if design.looks_after(pairs))
+    looks = [pairs for pairs in range(1, longest + 1) if design.looks_after(pairs)]
+    if rule is None or not looks:
+        return _summary([simulate(design, differences)])
+    first = looks[0]
     discordant = np.abs(differences[:, :first]).sum(axis=1)
     ends = []
     for count in np.unique(discordant):
@@ -192,23 +194,26 @@ def _summary(ends: list[Endings]) -> OperatingPoint:
 
 
 def simulate(design: SequentialDesign, differences: NDArray[np.int8]) -> Endings:
-    """Play `[runs, pairs]` streams of -1, 0, 1 at once; the same test as `sequential.run`."""
-    runs = len(differences)
+    """Play `[runs, pairs]` streams of -1, 0, 1 at once: the same test as `sequential.run`.
+
+    Streams that are shorter than `n_max` get a last look out of turn.
+    """
+    runs, longest = len(differences), min(design.n_max, differences.shape[1])
     ends = Endings(
         np.zeros(runs, dtype=np.bool_),
         np.zeros(runs, dtype=np.bool_),
-        np.full(runs, design.n_max, dtype=np.int64),
+        np.full(runs, longest, dtype=np.int64),
     )
     active = np.arange(runs)
-    surviving = np.zeros((runs, design.n_max + 1))
+    surviving = np.zeros((runs, longest + 1))
     surviving[:, 0] = 1.0
     wins, losses, spent = np.zeros(runs), np.zeros(runs), np.zeros(runs)
-    for pairs in range(1, design.n_max + 1):
+    for pairs in range(1, longest + 1):
         step = differences[active, pairs - 1]
         _flip_where_discordant(surviving[:, : pairs + 1], np.abs(step))
         wins += step > 0
         losses += step < 0
-        if not design.looks_after(pairs):
+        if not (design.looks_after(pairs) or (pairs == longest and pairs >= design.n_min)):
             continue
         budget = design.alpha * min(1.0, pairs / design.n_max) ** design.rho - spent
         critical, spending = _spend(surviving[:, : pairs + 1], np.maximum(budget, 0.0))

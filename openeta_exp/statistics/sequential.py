@@ -160,18 +160,20 @@ def run(
     *,
     rule: Reestimation | None = None,
     exhausted: bool = False,
+    not_before: int = 0,
 ) -> SequentialRun:
     """Play a stream of paired differences until a look stops it, or until it ends.
 
     Args:
         rule: Re-estimate `n_max` at the first look.
         exhausted: No further pair will come, so the last one gets a look out of turn.
+        not_before: Pairs before which looks are left out, for reasons that no outcome decides.
     """
     state, looks = SequentialState(), list[Look]()
     for position, difference in enumerate(differences, start=1):
         state = state.after(difference)
         last = exhausted and position == len(differences) and state.pairs >= design.n_min
-        if not (design.looks_after(state.pairs) or last):
+        if position < not_before or not (design.looks_after(state.pairs) or last):
             continue
         if rule is not None and not looks:
             discordant = state.wins + state.losses

@@ -1,0 +1,334 @@
+"""What a gate answers: promote, reject or inconclusive, with every reason and all evidence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self, assert_never
+
+from pydantic import Field, model_validator
+
+from openeta_exp.domain.gate import Flakiness, Tier
+from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.pair import Cost, PairKey
+from openeta_exp.domain.record import Record
+
+
+class Decision(StrEnum):
+    """Only PROMOTE changes the baseline.
+
+    A rejected candidate should not be proposed again; an inconclusive one may be tested again, on
+    fresh keys.
+    """
+
+    PROMOTE = "promote"
+    REJECT = "reject"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Ground(StrEnum):
+    """The closed vocabulary of reasons."""
+
+    SUPERIOR = "superior"
+    NONINFERIOR_CHEAPER = "noninferior_cheaper"
+    NO_REGRESSION = "no_regression"
+    WORSE = "worse"
+    FUTILE = "futile"
+    GUARDRAIL = "guardrail"
+    SAFETY = "safety"
+    CONTRACT = "contract"
+    FLOOR = "floor"
+    REGRESSION = "regression"
+    BUDGET = "budget"
+    TOO_FEW_PAIRS = "too_few_pairs"
+    TOO_FEW_TASKS = "too_few_tasks"
+    INCOMPARABLE = "incomparable"
+    DIFFERENTIAL_EXCLUSION = "differential_exclusion"
+    AA_FAILED = "aa_failed"
+    HELDOUT_EXHAUSTED = "heldout_exhausted"
+
+    @property
+    def decision(self) -> Decision:
+        """What this reason alone would lead to."""
+        match self:
+            case Ground.SUPERIOR | Ground.NONINFERIOR_CHEAPER | Ground.NO_REGRESSION:
+                return Decision.PROMOTE
+            case (
+                Ground.WORSE
+                | Ground.FUTILE
+                | Ground.GUARDRAIL
+                | Ground.SAFETY
+                | Ground.CONTRACT
+                | Ground.FLOOR
+                | Ground.REGRESSION
+            ):
+                return Decision.REJECT
+            case (
+                Ground.BUDGET
+                | Ground.TOO_FEW_PAIRS
+                | Ground.TOO_FEW_TASKS
+                | Ground.INCOMPARABLE
+                | Ground.DIFFERENTIAL_EXCLUSION
+                | Ground.AA_FAILED
+                | Ground.HELDOUT_EXHAUSTED
+            ):
+                return Decision.INCONCLUSIVE
+            case _:
+                assert_never(self)
+
+
+class Reason(Record):
+    """One ground, what it concerns, and one sentence for a person."""
+
+    ground: Ground
+    subject: str | None = None
+    """The metric of a guardrail, the field that is incomparable."""
+    message: str
+
+    @property
+    def code(self) -> str:
+        """Stable, e.g. `superior` or `guardrail:need_human`."""
+        return f"{self.ground}:{self.subject}" if self.subject else str(self.ground)
+
+
+def decide(reasons: tuple[Reason, ...]) -> Decision:
+    """What reasons add up to: one rejects, else one leaves it open, else they promote.
+
+    Raises:
+        ValueError: If there is no reason.
+    """
+    decisions = {reason.ground.decision for reason in reasons}
+    for decision in (Decision.REJECT, Decision.INCONCLUSIVE, Decision.PROMOTE):
+        if decision in decisions:
+            return decision
+    raise ValueError("a verdict needs a reason")
+
+
+class Bounds(Record):
+    """A two-sided interval."""
+
+    low: float
+    high: float
+    level: float
+
+
+class Effect(Record):
+    """What the valid pairs say about the difference of success rates, candidate minus baseline."""
+
+    pairs: int = Field(ge=0)
+    wins: int = Field(ge=0)
+    """Only the candidate solved it."""
+    losses: int = Field(ge=0)
+    """Only the baseline solved it."""
+    both: int = Field(ge=0)
+    neither: int = Field(ge=0)
+    difference: float
+    tango_95: Bounds
+    """Not adjusted for early stopping; covers 93 to 96 % after one."""
+    tango_90: Bounds
+    anytime_95: Bounds
+    """Valid at any stop, and wide for it."""
+    win_ratio: float | None
+    """Wins over losses; None without losses."""
+    win_ratio_low: float
+    win_ratio_high: float | None
+    """Liddell's exact 95 % ends; None is unbounded."""
+    superior_probability: float
+    """Posterior, for reading. It decides nothing."""
+    worthwhile_probability: float
+    """Posterior probability of a gain above the smallest that matters."""
+    posterior_mean: float
+
+
+class TaskEffect(Record):
+    """One task's share of the evidence. Three to ten pairs a task are a weak alarm."""
+
+    task_id: str
+    pairs: int
+    wins: int
+    losses: int
+    difference: float
+    tango_90: Bounds
+    harm_p: float
+    """Exact p-value of harm, Holm-adjusted over tasks."""
+
+
+class GuardrailRow(Record):
+    """One line of the guardrail table. Rates are per episode, costs are means per episode."""
+
+    metric: str
+    policy: str
+    baseline: float
+    candidate: float
+    change: float
+    """Difference of rates, or ratio of costs."""
+    low: float
+    high: float
+    """90 % interval of the change."""
+    p_value: float | None = None
+    blocks: bool
+    warns: bool = False
+
+
+class Exclusions(Record):
+    """Pairs that broke, by the arm that broke, and what they could hide."""
+
+    baseline_only: int = Field(ge=0)
+    candidate_only: int = Field(ge=0)
+    both: int = Field(ge=0)
+    share: float
+    """Of all pairs that were run."""
+    p_value: float
+    """Exact, that the candidate loses no more pairs than the baseline."""
+    differential: bool
+    classes: dict[str, int] = Field(default_factory=dict)
+    """`side:failure_class` to count."""
+    worst_case_wins: int
+    worst_case_losses: int
+    worst_case_p: float
+    """The comparison if every crash of the candidate were a failure."""
+
+    @property
+    def excluded(self) -> int:
+        return self.baseline_only + self.candidate_only + self.both
+
+
+class EvidencePoint(Record):
+    """One look: where the comparison stood, and where the boundaries were."""
+
+    pairs: int
+    wins: int
+    losses: int
+    wins_to_promote: int | None = None
+    """None where the mode has no such boundary, or this look could not promote."""
+    lead_to_continue: float | None = None
+    """Smallest `wins - losses` at which it goes on; None where it cannot give up."""
+    p_value: float | None = None
+    e_value: float
+    conditional_power: float | None = None
+
+
+class GateVerdict(Record):
+    """The answer, with everything that is needed to check it."""
+
+    decision: Decision
+    reasons: tuple[Reason, ...] = Field(min_length=1)
+    """Every one; the first is the headline."""
+    mode: str
+    tier: Tier
+    alpha: float | None
+    """The level used, after the ledger; None in the mode that has none."""
+    p_value: float | None
+    """One-sided, of the mode's own test, at the stop; None where the mode has none."""
+    e_value: float
+    n_max: int | None = None
+    """As it stood at the stop; None in modes without."""
+    effect: Effect
+    tasks: tuple[TaskEffect, ...] = ()
+    guardrails: tuple[GuardrailRow, ...] = ()
+    exclusions: Exclusions
+    path: tuple[EvidencePoint, ...] = ()
+    improved: tuple[PairKey, ...] = ()
+    regressed: tuple[PairKey, ...] = ()
+    """Shown in every mode; it decides in the original rule only."""
+    overrun: int = 0
+    """Pairs that ran but came after the stop."""
+    more_pairs: int | None = None
+    """Further pairs that would probably decide, were the effect seen the true one; None if the
+    candidate is not ahead or the comparison is decided."""
+    baseline_cost: Cost
+    candidate_cost: Cost
+    schedule_digest: Digest
+    resampling_seed: int
+    identical_pass_probability: float | None = None
+    """Chance that the rule "no episode got worse" would promote an identical agent here."""
+    flakiness: Flakiness | None = None
+    selected: bool = True
+    """The effect was selected by a gate and is optimistic; a confirmation run is not."""
+
+    @model_validator(mode="after")
+    def _decision_follows_from_reasons(self) -> Self:
+        if self.decision is not decide(self.reasons):
+            raise ValueError(f"{self.decision} does not follow from {self.codes}")
+        return self
+
+    @property
+    def promotes(self) -> bool:
+        return self.decision is Decision.PROMOTE
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(reason.code for reason in self.reasons)
+
+    def sentence(self) -> str:
+        """The verdict in one line, for a person."""
+        effect, bounds = self.effect, self.effect.tango_95
+        parts = [
+            f"{self.decision.upper()} {', '.join(self.codes)}: {effect.wins} fixed, "
+            f"{effect.losses} regressed of {effect.pairs} pairs, "
+            f"{_points(effect.difference)} points "
+            f"(95 % CI {_points(bounds.low)}..{_points(bounds.high)})"
+        ]
+        if self.p_value is not None and self.alpha is not None:
+            relation = "<=" if self.p_value <= self.alpha else ">"
+            parts.append(f"p={self.p_value:.3g} {relation} {self.alpha:.3g}")
+        else:
+            parts.append(f"e-value {self.e_value:.3g}")
+        parts += [
+            f"{row.metric} ×{row.change:.2f}" for row in self.guardrails if row.policy == "cost"
+        ]
+        if self.exclusions.excluded:
+            parts.append(f"{self.exclusions.excluded} pairs excluded")
+        if self.more_pairs is not None:
+            parts.append(f"about {self.more_pairs} more pairs would decide")
+        return "; ".join(parts)
+
+
+def _points(rate: float) -> str:
+    return f"{100 * rate:+.0f}"
+
+
+class LedgerEntry(Record):
+    """One test that was run, in order."""
+
+    generation: int = Field(ge=0)
+    comparison_id: str
+    alpha: float | None
+    p_value: float | None
+    e_value: float
+    decision: Decision
+    codes: tuple[str, ...]
+    pairs: int
+    difference: float
+    tokens: int
+
+
+class Ledger(Record):
+    """Every test of an experiment, so that many tries do not add up to a false promotion."""
+
+    horizon: int = Field(ge=1)
+    """Planned number of tests."""
+    fdr: float = Field(default=0.20, gt=0, lt=1)
+    """Wanted share of false ones among promotions."""
+    cap: float = Field(default=0.05, gt=0, lt=1)
+    entries: tuple[LedgerEntry, ...] = ()
+
+    def with_verdict(self, verdict: GateVerdict, *, generation: int, comparison_id: str) -> Ledger:
+        """The ledger with one more test."""
+        entry = LedgerEntry(
+            generation=generation,
+            comparison_id=comparison_id,
+            alpha=verdict.alpha,
+            p_value=verdict.p_value,
+            e_value=verdict.e_value,
+            decision=verdict.decision,
+            codes=verdict.codes,
+            pairs=verdict.effect.pairs,
+            difference=verdict.effect.difference,
+            tokens=verdict.baseline_cost.tokens + verdict.candidate_cost.tokens,
+        )
+        return self.model_copy(update={"entries": (*self.entries, entry)})
+
+    @property
+    def claimed_gain(self) -> float:
+        """Sum of promoted effects. Selected, hence optimistic: compare with a confirmation run."""
+        return sum(entry.difference for entry in self.entries if entry.decision is Decision.PROMOTE)

@@ -1,0 +1,98 @@
+"""The mode whose size is chosen beforehand."""
+
+from __future__ import annotations
+
+from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.gate import FixedGate, NoninferiorCheaper, Target
+from openeta_exp.domain.verdict import Ground, Reason
+from openeta_exp.statistics.clusters import SMALLEST_TASKS, task_mean_test
+from openeta_exp.statistics.gate_guardrails import paired_cost_ratio
+from openeta_exp.statistics.gate_ruling import Ruling, shortage_reasons, undecided_reason
+from openeta_exp.statistics.intervals import tango
+from openeta_exp.statistics.paired import mcnemar_exact, mcnemar_midp
+from openeta_exp.statistics.sequential import HARM_ALPHA
+
+
+def rule_at_fixed_size(
+    gate: FixedGate,
+    comparison: PairedComparison,
+    *,
+    alpha: float,
+    exhausted: bool,
+    seed: int,
+    held_out_exhausted: bool = False,
+) -> Ruling:
+    """Decide once, when the planned pairs are there or none will follow."""
+    used = comparison.first(gate.pairs)
+    pairs = len(used.pairs)
+    tasks = len({pair.key.task_id for pair in used.pairs})
+    p_value = _p_value(gate, used)
+    if pairs < gate.pairs and not exhausted:
+        return Ruling(
+            pairs=pairs, reasons=(), p_value=p_value, n_max=gate.pairs, next_look=gate.pairs
+        )
+    min_tasks = gate.min_tasks
+    if gate.target is Target.NEW_TASKS:
+        min_tasks = max(min_tasks, SMALLEST_TASKS)
+    reasons = shortage_reasons(pairs=pairs, n_min=gate.n_min, tasks=tasks, min_tasks=min_tasks)
+    if not reasons:
+        reasons = _verdict(gate, used, alpha=alpha, p_value=p_value, seed=seed) or (
+            undecided_reason(pairs=pairs, held_out_exhausted=held_out_exhausted),
+        )
+    return Ruling(
+        pairs=pairs,
+        reasons=reasons,
+        p_value=p_value,
+        n_max=gate.pairs,
+        whole=pairs < gate.pairs,
+    )
+
+
+def _p_value(gate: FixedGate, used: PairedComparison) -> float:
+    wins, losses = len(used.improved), len(used.regressed)
+    if gate.target is Target.NEW_TASKS:
+        tasks = [pair.key.task_id for pair in used.pairs]
+        return task_mean_test(used.differences, tasks).p_value if len(set(tasks)) > 1 else 1.0
+    return mcnemar_midp(wins, losses) if gate.midp else mcnemar_exact(wins, losses)
+
+
+def _verdict(
+    gate: FixedGate, used: PairedComparison, *, alpha: float, p_value: float, seed: int
+) -> tuple[Reason, ...]:
+    wins, losses = len(used.improved), len(used.regressed)
+    counts = f"{wins} fixed, {losses} regressed of {len(used.pairs)} pairs"
+    if p_value <= alpha:
+        return (
+            Reason(
+                ground=Ground.SUPERIOR, message=f"{counts}: p={p_value:.3g} at alpha {alpha:.3g}"
+            ),
+        )
+    if mcnemar_exact(losses, wins) <= HARM_ALPHA:
+        return (
+            Reason(ground=Ground.WORSE, message=f"{counts}: the candidate loses beyond chance"),
+        )
+    if gate.noninferior_cheaper is not None:
+        return _cheaper(gate.noninferior_cheaper, used, gate=gate, seed=seed)
+    return ()
+
+
+def _cheaper(
+    rule: NoninferiorCheaper, used: PairedComparison, *, gate: FixedGate, seed: int
+) -> tuple[Reason, ...]:
+    policy = gate.guardrails.cost
+    ratio = paired_cost_ratio(
+        used.pairs,
+        rule.metric,
+        replicates=10_000 if policy is None else policy.replicates,
+        seed=seed,
+    )
+    bound = tango(len(used.improved), len(used.regressed), pairs=len(used.pairs), level=0.90).low
+    if ratio is None or bound <= -rule.margin or ratio.interval.high >= rule.largest_ratio:
+        return ()
+    return (
+        Reason(
+            ground=Ground.NONINFERIOR_CHEAPER,
+            message=f"loses at most {-100 * bound:.0f} points (margin {100 * rule.margin:.0f}), "
+            f"{rule.metric} ×{ratio.ratio:.2f}, at most ×{ratio.interval.high:.2f}",
+        ),
+    )

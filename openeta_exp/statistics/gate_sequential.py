@@ -1,0 +1,154 @@
+"""The default mode: replay the pairs so far through the sequential sign test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.gate import SequentialGate
+from openeta_exp.domain.pair import PairObservation
+from openeta_exp.domain.verdict import EvidencePoint, Ground, Reason
+from openeta_exp.statistics.e_values import discordant_e_value
+from openeta_exp.statistics.gate_ruling import Ruling, shortage_reasons, undecided_reason
+from openeta_exp.statistics.paired import mcnemar_exact
+from openeta_exp.statistics.sequential import Call, Look, SequentialRun, run
+from openeta_exp.statistics.sequential_design import (
+    Reestimation,
+    SequentialDesign,
+    futility_lead,
+)
+
+
+def design_of(gate: SequentialGate, *, alpha: float) -> SequentialDesign:
+    """The test behind the settings, at the level the ledger leaves."""
+    return SequentialDesign(
+        alpha=alpha,
+        n_max=gate.largest_n_max,
+        n_min=gate.n_min,
+        rho=gate.rho,
+        batch=gate.batch,
+        delta_min=gate.delta_min,
+        gamma=gate.gamma,
+        planned_discordance=gate.planned_discordance,
+    )
+
+
+def reestimation_of(gate: SequentialGate) -> Reestimation | None:
+    if gate.n_max != "auto":
+        return None
+    smallest, largest = gate.n_max_bounds
+    return Reestimation(smallest=smallest, largest=largest)
+
+
+def rule_sequentially(
+    gate: SequentialGate,
+    comparison: PairedComparison,
+    *,
+    alpha: float,
+    exhausted: bool,
+    held_out_exhausted: bool = False,
+) -> Ruling:
+    """The first look that stops, if one did. Replaying makes a restart need no saved state."""
+    pairs = comparison.pairs[: gate.largest_n_max]
+    over = exhausted or len(pairs) == gate.largest_n_max
+    first = _first_with_tasks(pairs, min_tasks=gate.min_tasks)
+    if first is None:
+        return _unlooked(gate, pairs, over=over)
+    played = run(
+        design_of(gate, alpha=alpha),
+        [pair.difference for pair in pairs],
+        rule=reestimation_of(gate),
+        exhausted=exhausted,
+        not_before=first,
+    )
+    if not played.looks:
+        return _unlooked(gate, pairs, over=over)
+    call = played.call
+    reasons: tuple[Reason, ...] = ()
+    if call in (Call.SUPERIOR, Call.WORSE, Call.FUTILE):
+        reasons = (_reason(played),)
+    elif call is Call.BUDGET or over:
+        reasons = (
+            undecided_reason(pairs=played.state.pairs, held_out_exhausted=held_out_exhausted),
+        )
+    return Ruling(
+        pairs=played.state.pairs,
+        reasons=reasons,
+        p_value=played.looks[-1].p_stage,
+        n_max=played.design.n_max,
+        next_look=None if reasons else next_look(played.design, len(pairs)),
+        whole=exhausted and not played.design.looks_after(played.state.pairs),
+        path=tuple(_point(played.design, look) for look in played.looks),
+    )
+
+
+def next_look(design: SequentialDesign, pairs: int) -> int:
+    """Valid pairs at which the test looks next, given that it has not ended."""
+    return next(n for n in range(pairs + 1, design.n_max + 1) if design.looks_after(n))
+
+
+def _first_with_tasks(pairs: Sequence[PairObservation], *, min_tasks: int) -> int | None:
+    """After how many pairs enough tasks were seen; None if they were not."""
+    tasks: set[str] = set()
+    for count, pair in enumerate(pairs, start=1):
+        tasks.add(pair.key.task_id)
+        if len(tasks) >= min_tasks:
+            return count
+    return None
+
+
+def _unlooked(gate: SequentialGate, pairs: Sequence[PairObservation], *, over: bool) -> Ruling:
+    differences = [pair.difference for pair in pairs]
+    reasons = shortage_reasons(
+        pairs=len(pairs),
+        n_min=gate.n_min,
+        tasks=len({pair.key.task_id for pair in pairs}),
+        min_tasks=gate.min_tasks,
+    )
+    return Ruling(
+        pairs=len(pairs),
+        reasons=reasons if over else (),
+        p_value=mcnemar_exact(differences.count(1), differences.count(-1)),
+        n_max=gate.largest_n_max,
+        next_look=None if over else max(gate.n_min, len(pairs) + 1),
+        whole=True,
+    )
+
+
+def _reason(played: SequentialRun) -> Reason:
+    look, design = played.looks[-1], played.design
+    state = look.state
+    counts = f"{state.wins} fixed, {state.losses} regressed of {state.pairs} pairs"
+    match look.call:
+        case Call.SUPERIOR:
+            return Reason(
+                ground=Ground.SUPERIOR,
+                message=f"{counts}: {look.critical_wins} fixed were needed at this look "
+                f"(stage-wise p={look.p_stage:.3g} at alpha {design.alpha:.3g})",
+            )
+        case Call.WORSE:
+            return Reason(
+                ground=Ground.WORSE, message=f"{counts}: the candidate loses beyond chance"
+            )
+        case _:
+            power = 0.0 if look.conditional_power is None else look.conditional_power
+            return Reason(
+                ground=Ground.FUTILE,
+                message=f"{counts}: even a true gain of {design.delta_min:.2f} would be found "
+                f"with probability {power:.2f} by {design.n_max} pairs",
+            )
+
+
+def _point(design: SequentialDesign, look: Look) -> EvidencePoint:
+    state = look.state
+    discordant = state.wins + state.losses
+    return EvidencePoint(
+        pairs=state.pairs,
+        wins=state.wins,
+        losses=state.losses,
+        wins_to_promote=look.critical_wins if look.critical_wins <= discordant else None,
+        lead_to_continue=futility_lead(design, pairs=state.pairs, discordant=discordant),
+        p_value=look.p_stage,
+        e_value=discordant_e_value(state.wins, state.losses),
+        conditional_power=look.conditional_power,
+    )

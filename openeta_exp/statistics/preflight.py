@@ -1,0 +1,322 @@
+"""Before money is spent: can this design promote at all, how often would it, and for how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from openeta_exp.domain.comparison import progress
+from openeta_exp.domain.gate import (
+    AnytimeGate,
+    FixedGate,
+    Gate,
+    NoRegressionGate,
+    SequentialGate,
+    Terms,
+)
+from openeta_exp.domain.pair import (
+    ArmObservation,
+    Fingerprint,
+    PairKey,
+    PairObservation,
+    PairStatus,
+)
+from openeta_exp.domain.schedule import interleave
+from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.statistics.agent_model import AgentModel, PairRates
+from openeta_exp.statistics.gate import effective_alpha, judge
+from openeta_exp.statistics.gate_sequential import design_of, reestimation_of
+from openeta_exp.statistics.no_regression import FailureReports, pass_probability
+from openeta_exp.statistics.operating import (
+    AnytimeDesign,
+    OperatingPoint,
+    anytime_operating_point,
+    fixed_operating_point,
+    sequential_operating_point,
+)
+from openeta_exp.statistics.planning import exact_pairs_needed
+
+EFFECTS = (-0.20, -0.10, 0.0, 0.05, 0.10, 0.15, 0.20, 0.30)
+"""True gains for which operating characteristics are shown, where the agent allows them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairPrice:
+    """What one pair, both arms, is expected to cost; None where nobody knows."""
+
+    tokens: float | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRow:
+    """One line of the operating characteristics: what happens to a candidate of this worth."""
+
+    effect: float
+    point: OperatingPoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignReport:
+    """Whether a design is worth running.
+
+    Attributes:
+        can_promote: False if no outcome whatever could promote.
+        problems: Why not, one sentence each.
+        warnings: Why it may disappoint all the same.
+        rows: Operating characteristics under `model`; empty if it cannot promote.
+        pairs: Pairs available.
+        most_pairs: Pairs after which it ends at the latest.
+    """
+
+    can_promote: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+    model: AgentModel
+    rows: tuple[EffectRow, ...]
+    pairs: int
+    most_pairs: int
+    price: PairPrice
+
+    def sentences(self) -> tuple[str, ...]:
+        """The report for a person, one sentence a line."""
+        lines = [*self.problems, *self.warnings]
+        lines.append(
+            f"assumed: the baseline solves {100 * self.model.success_rate:.0f} % of episodes, "
+            f"ICC {self.model.icc:.2f}; at most {self.most_pairs} pairs{self._priced(self.most_pairs)}"
+        )
+        lines += [
+            f"a candidate {_gain(row.effect)} is promoted with probability "
+            f"{row.point.promote:.3f}, after {row.point.mean_pairs:.0f} pairs on average"
+            + self._priced(row.point.mean_pairs)
+            for row in self.rows
+        ]
+        return tuple(lines)
+
+    def _priced(self, pairs: float) -> str:
+        parts = []
+        if self.price.tokens is not None:
+            parts.append(f"{pairs * self.price.tokens:,.0f} tokens")
+        if self.price.usd is not None:
+            parts.append(f"${pairs * self.price.usd:,.2f}")
+        if self.price.seconds is not None:
+            parts.append(f"{pairs * self.price.seconds / 60:,.0f} min of episodes")
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+def _gain(effect: float) -> str:
+    if effect == 0:
+        return "that changes nothing"
+    return f"{100 * abs(effect):.0f} points {'better' if effect > 0 else 'worse'}"
+
+
+def design_report(
+    gate: Gate,
+    *,
+    pairs: int,
+    tasks: int,
+    terms: Terms | None = None,
+    model: AgentModel | None = None,
+    price: PairPrice | None = None,
+    effects: Sequence[float] = EFFECTS,
+    runs: int = 4_000,
+    seed: int = 0,
+) -> DesignReport:
+    """Check a design and compute its operating characteristics.
+
+    Args:
+        pairs: Held-out pairs that are available, without reserves.
+        tasks: Tasks they are spread over.
+        terms: With the ledger's level and the measured flakiness, if there is one.
+        model: What is believed of the agent; the measured flakiness decides if None.
+    """
+    terms = terms or Terms()
+    model = model or assumed_model(terms)
+    best = best_case(gate, pairs=pairs, tasks=tasks, terms=terms)
+    problems: tuple[str, ...] = ()
+    if not best.promotes:
+        problems = tuple(
+            f"this design can never promote: were all {pairs} pairs fixed and none regressed, the "
+            f"verdict would be {reason.ground.decision} {reason.code}: {reason.message}"
+            for reason in best.reasons
+        )
+    alpha = effective_alpha(gate, terms)
+    rows = tuple(
+        EffectRow(
+            effect=effect,
+            point=operating_point(
+                gate, model.against(effect), pairs=pairs, alpha=alpha, runs=runs, seed=seed
+            ),
+        )
+        for effect in effects
+        if best.promotes and 0 < model.success_rate + effect < 1
+    )
+    return DesignReport(
+        can_promote=best.promotes,
+        problems=problems,
+        warnings=_warnings(gate, rows, model=model, pairs=pairs, alpha=alpha),
+        model=model,
+        rows=rows,
+        pairs=pairs,
+        most_pairs=min(pairs, _largest(gate, pairs)),
+        price=price or PairPrice(),
+    )
+
+
+def _warnings(
+    gate: Gate,
+    rows: Sequence[EffectRow],
+    *,
+    model: AgentModel,
+    pairs: int,
+    alpha: float | None,
+) -> tuple[str, ...]:
+    if not rows:
+        return ()
+    if isinstance(gate, NoRegressionGate):
+        identical = next((row for row in rows if row.effect == 0), None)
+        return (
+            "this rule has no controlled error rate"
+            + (
+                f": it would promote an identical agent with probability "
+                f"{identical.point.promote:.2f}"
+                if identical is not None
+                else ""
+            ),
+        )
+    warnings = []
+    if isinstance(gate, SequentialGate) and pairs < gate.largest_n_max:
+        warnings.append(f"{pairs} pairs are available, the test could use {gate.largest_n_max}")
+    if model.success_rate + gate.delta_min < 1 and alpha:
+        needed = exact_pairs_needed(model, effect=gate.delta_min, alpha=alpha)
+        available = min(pairs, _largest(gate, pairs))
+        if needed > 1.2 * available:
+            warnings.append(
+                f"a gain of {100 * gate.delta_min:.0f} points needs about {needed} pairs for a "
+                f"power of 80 %, this design uses at most {available}"
+            )
+    return tuple(warnings)
+
+
+def assumed_model(terms: Terms) -> AgentModel:
+    """The measured agent, or the typical one: 70 % success, ICC one half."""
+    measured = terms.flakiness
+    if measured is None:
+        return AgentModel()
+    icc = AgentModel().icc if measured.icc is None else min(max(measured.icc, 0.0), 1.0)
+    return AgentModel(success_rate=measured.success_rate, icc=icc)
+
+
+def best_case(gate: Gate, *, pairs: int, tasks: int, terms: Terms) -> GateVerdict:
+    """The verdict if the candidate solved everything and the baseline nothing."""
+    keys = [
+        PairKey(env_id="best-case", task_id=f"task-{index % max(tasks, 1)}", seed=index)
+        for index in range(pairs)
+    ]
+    schedule = interleave(keys, salt="best-case")
+    observed = [
+        PairObservation(
+            baseline=ArmObservation(
+                key=key, status=PairStatus.FAIL, fingerprint=Fingerprint(tree="baseline")
+            ),
+            candidate=ArmObservation(
+                key=key,
+                status=PairStatus.SUCCESS,
+                objective_success=True,
+                fingerprint=Fingerprint(tree="candidate"),
+            ),
+        )
+        for key in keys
+    ]
+    comparison = progress(schedule, observed).comparison
+    # Keys, trees and the schedule are this function's own; everything else is as it will be.
+    neutral = terms.model_copy(
+        update={
+            "accepted_tree": None,
+            "schedule_digest": None,
+            "train_keys": (),
+            "spent_keys": (),
+        }
+    )
+    return judge(comparison, gate=gate, terms=neutral)
+
+
+def operating_point(
+    gate: Gate,
+    rates: PairRates,
+    *,
+    pairs: int,
+    alpha: float | None = None,
+    runs: int = 4_000,
+    seed: int = 0,
+) -> OperatingPoint:
+    """How often a gate's success criterion is met, and after how many pairs.
+
+    Guardrails and floors are left out: they can only block.
+
+    Args:
+        pairs: Pairs available.
+        alpha: Level after the ledger; None takes the gate's own.
+    """
+    match gate:
+        case SequentialGate():
+            return sequential_operating_point(
+                rates,
+                design_of(gate, alpha=alpha or gate.alpha),
+                runs=runs,
+                seed=seed,
+                rule=reestimation_of(gate),
+                available=pairs,
+            )
+        case FixedGate():
+            return fixed_operating_point(
+                rates, pairs=min(gate.pairs, pairs), alpha=alpha or gate.alpha, midp=gate.midp
+            )
+        case AnytimeGate():
+            return anytime_operating_point(
+                rates,
+                AnytimeDesign(
+                    alpha=alpha or gate.alpha,
+                    n_max=_largest(gate, pairs),
+                    n_min=gate.n_min,
+                    delta_min=gate.delta_min,
+                    harm_alpha=gate.harm_alpha,
+                ),
+            )
+        case NoRegressionGate():
+            return _no_regression_point(gate, rates, pairs=pairs)
+        case _:
+            assert_never(gate)
+
+
+def _no_regression_point(gate: NoRegressionGate, rates: PairRates, *, pairs: int) -> OperatingPoint:
+    """With the runtime counters, whose failures are assumed to be reported as usual."""
+    most_failures = None
+    if gate.strategy is not None:
+        if pairs < gate.strategy.min_held_out_attempts:
+            return OperatingPoint(promote=0.0, reject=1.0, mean_pairs=float(pairs))
+        most_failures = int((1 - gate.strategy.min_success_rate) * pairs + 1e-9)
+    promote = pass_probability(
+        pairs,
+        rates=rates,
+        reports=FailureReports(),
+        most_failures=most_failures,
+        humans_allowed=gate.strategy is None,
+    )
+    return OperatingPoint(promote=promote, reject=1 - promote, mean_pairs=float(pairs))
+
+
+def _largest(gate: Gate, pairs: int) -> int:
+    match gate:
+        case SequentialGate():
+            return gate.largest_n_max
+        case FixedGate():
+            return gate.pairs
+        case AnytimeGate(n_max=n_max):
+            return pairs if n_max is None else min(n_max, pairs)
+        case NoRegressionGate():
+            return pairs
+        case _:
+            assert_never(gate)
