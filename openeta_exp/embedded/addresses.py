@@ -43,9 +43,9 @@ class HostOptions(Record):
 
 
 class EmbeddedAddresses(Record):
-    """One JSON line on the host's standard output."""
+    """One JSON line on the host's standard output. What was not asked for has no address."""
 
     pid: int
-    simulator_url: str | None
-    perception_url: str | None
-    models_url: str | None
+    simulator_url: str = ""
+    perception_url: str = ""
+    models_url: str = ""

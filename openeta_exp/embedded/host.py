@@ -68,9 +68,9 @@ async def serve(options: HostOptions) -> None:
     origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
     addresses = EmbeddedAddresses(
         pid=os.getpid(),
-        simulator_url=None if options.simulator is None else f"{origin}/simulator/mcp",
-        perception_url=None if options.simulator is None else f"{origin}/perception/mcp",
-        models_url=f"{origin}/models/v1" if options.models else None,
+        simulator_url=f"{origin}/simulator/mcp" if options.simulator else "",
+        perception_url=f"{origin}/perception/mcp" if options.simulator else "",
+        models_url=f"{origin}/models/v1" if options.models else "",
     )
     async with _routes(options) as routes:
         config = uvicorn.Config(

@@ -25,6 +25,10 @@ class FolderExperimentStore:
         self._frames: Frames = frames
         self.journal = SqliteJournal(layout.journal)
 
+    @property
+    def journal_path(self) -> Path:
+        return self._layout.journal
+
     def begin_generation(self, record: GenerationRecord, tree: ArtifactTree) -> None:
         generation = self._layout.generation(record.generation)
         try:

@@ -1,0 +1,59 @@
+"""Composition root: which class stands behind which setting, and which use case a command is.
+
+world     settings -> Simulator, Perception, Provider, Planner
+run       command=run
+checks    command=validate, capacity, preflight
+history   command=inspect, track
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+if TYPE_CHECKING:
+    from openeta_exp.settings.experiment import ExperimentSettings
+
+
+def execute(settings: ExperimentSettings) -> int:
+    """Carry out one command and return its exit code.
+
+    Raises:
+        UserError: The input cannot be used.
+        InfrastructureError: Something outside broke that no single episode can be blamed for.
+    """
+    from openeta_exp.settings.command import (
+        CapacitySettings,
+        InspectSettings,
+        PreflightSettings,
+        RunSettings,
+        TrackSettings,
+        ValidateSettings,
+    )
+
+    match settings.command:
+        case RunSettings():
+            from openeta_exp.assembly.run import run
+
+            return run(settings)
+        case ValidateSettings():
+            from openeta_exp.assembly.checks import validate
+
+            return validate(settings)
+        case CapacitySettings():
+            from openeta_exp.assembly.checks import capacity
+
+            return capacity(settings)
+        case PreflightSettings() as asked:
+            from openeta_exp.assembly.checks import preflight
+
+            return preflight(settings, asked)
+        case InspectSettings():
+            from openeta_exp.assembly.history import inspect
+
+            return inspect(settings)
+        case TrackSettings():
+            from openeta_exp.assembly.history import track
+
+            return track(settings)
+        case _:
+            assert_never(settings.command)

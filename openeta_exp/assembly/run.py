@@ -1,0 +1,161 @@
+"""`command=run`."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from functools import partial
+
+import anyio
+
+from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
+from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.assembly.provenance import provenance
+from openeta_exp.assembly.tracking import open_tracker
+from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
+from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.event import Arm
+from openeta_exp.domain.identity import ExecutionId
+from openeta_exp.domain.manifest import Manifest
+from openeta_exp.domain.supervision import OnNeedHuman
+from openeta_exp.engine.batch import Observers
+from openeta_exp.engine.episode import EpisodeWorld
+from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
+from openeta_exp.engine.interaction import NobodyAnswers
+from openeta_exp.engine.supervision import RuntimeChecksGate
+from openeta_exp.errors import InfrastructureError
+from openeta_exp.ports.planner import Planner
+from openeta_exp.ports.session_log import SessionLogs
+from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.summary_view import Places
+from openeta_exp.settings.experiment import ExperimentSettings
+
+GENERATION = 0
+PHASE = "train"
+
+
+@contextlib.contextmanager
+def experiment_store(settings: ExperimentSettings) -> Iterator[FolderExperimentStore]:
+    """The experiment's folder, held until the end.
+
+    Raises:
+        SettingsError: Another process is writing it.
+    """
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    store = FolderExperimentStore(layout, frames=settings.recording.frames)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def run(settings: ExperimentSettings) -> int:
+    """Run what is missing of the batch; 3 if an episode ended without a verdict."""
+    manifest = settings.read_manifest()
+    tree = baseline_tree(settings)
+    console = Console()
+    with experiment_store(settings) as store:
+        report = anyio.run(partial(_run, settings, manifest, tree, store, console))
+    missing = report.without_verdict
+    if missing:
+        raise InfrastructureError(
+            f"{len(missing)} of {len(manifest.episodes)} episodes have no verdict because "
+            "something outside broke; the same command runs only these again",
+            code=missing[0].code,
+        )
+    return 0
+
+
+async def _run(
+    settings: ExperimentSettings,
+    manifest: Manifest,
+    tree: ArtifactTree,
+    store: FolderExperimentStore,
+    console: Console,
+) -> RunReport:
+    async with open_world(settings, manifest) as world:
+        console.provider = world.provider.metrics
+        plan = await batch_plan(settings, manifest, tree, world, phase=PHASE)
+        with open_tracker(settings, console) as tracker:
+            report = await run_experiment(
+                plan,
+                world=episode_world(
+                    settings,
+                    world,
+                    arm=plan.arm,
+                    tree=tree,
+                    sessions=store.sessions(generation=GENERATION, phase=PHASE),
+                ),
+                store=store,
+                observers=Observers(
+                    journal=store.journal, tracker=tracker, progress=console, clock=world.clock
+                ),
+                provider_metrics=world.provider.metrics,
+            )
+    console.summary(
+        report.report.started,
+        report.report.summary,
+        places=Places(result=report.result_path, journal=store.journal_path),
+    )
+    return report
+
+
+async def batch_plan(
+    settings: ExperimentSettings,
+    manifest: Manifest,
+    tree: ArtifactTree,
+    world: World,
+    *,
+    phase: str,
+) -> BatchPlan:
+    """The batch the settings describe.
+
+    Raises:
+        InfrastructureError: Simulator or perception could not be asked what they are.
+    """
+    return BatchPlan(
+        experiment_id=settings.experiment_id,
+        generation=GENERATION,
+        phase=phase,
+        label=phase,
+        manifest=manifest,
+        tree=tree,
+        behaviour=settings.behaviour_json(),
+        config=settings.public_json(),
+        scripted=is_scripted(settings),
+        concurrency=settings.concurrency.episodes,
+        provenance=provenance(
+            settings,
+            manifest,
+            prompt_digest=world.planner.prompt_digest,
+            simulator=await world.simulator.describe(),
+            perception={} if world.perception is None else await world.perception.describe(),
+        ),
+        fresh=settings.fresh,
+    )
+
+
+def episode_world(
+    settings: ExperimentSettings,
+    world: World,
+    *,
+    arm: Arm,
+    tree: ArtifactTree,
+    sessions: SessionLogs,
+    planner: Planner | None = None,
+) -> EpisodeWorld:
+    """What the episodes of one arm share; `planner` takes the place of the configured one."""
+    return EpisodeWorld(
+        simulator=world.simulator,
+        planner=planner or world.planner,
+        perception=world.perception,
+        gate=RuntimeChecksGate(),
+        guidance=NobodyAnswers(),
+        sessions=sessions,
+        clock=world.clock,
+        tree=tree,
+        arm_digest=arm.content_digest,
+        on_need_human=OnNeedHuman(settings.on_need_human),
+        new_execution_id=lambda: ExecutionId(uuid.uuid4().hex),
+    )
