@@ -6,11 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
+from openeta_exp.domain.candidate import Promotion, Proposal, Review
 from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.gate import Gate, Terms
+from openeta_exp.domain.generation import CanaryReport, GenerationResult
 from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.model import ProviderMetrics
+from openeta_exp.domain.pair import PairObservation
 from openeta_exp.domain.record import Record, digest
+from openeta_exp.domain.verdict import GateVerdict
 
 
 class Arm(Record):
@@ -94,6 +100,105 @@ class BatchEnded(Record):
     at_s: float
 
 
-Event = Annotated[
-    BatchStarted | EpisodeStarted | EpisodeEnded | BatchEnded, Field(discriminator="kind")
-]
+class GenerationStarted(Record):
+    """A generation begins from a baseline."""
+
+    kind: Literal["generation_started"] = "generation_started"
+    experiment_id: str
+    generation: int
+    baseline: ArtifactTree
+    at_s: float
+
+
+class CandidateProposed(Record):
+    """An author has answered. Kept whole, so that an interrupted generation asks only once."""
+
+    kind: Literal["candidate_proposed"] = "candidate_proposed"
+    experiment_id: str
+    generation: int
+    lane: ArtifactKind
+    proposal: Proposal
+    at_s: float
+
+
+class CandidateReviewed(Record):
+    """The independent reviewer has answered."""
+
+    kind: Literal["candidate_reviewed"] = "candidate_reviewed"
+    experiment_id: str
+    generation: int
+    lane: ArtifactKind
+    candidate_digest: Digest
+    review: Review
+    at_s: float
+
+
+class ComparisonPlanned(Record):
+    """A comparison is pre-registered: what will be run and how it will be judged."""
+
+    kind: Literal["comparison_planned"] = "comparison_planned"
+    comparison_id: str
+    experiment_id: str
+    generation: int
+    stage: str
+    """`canary`, `held-out`, `confirmation` or `a-a`."""
+    baseline_batch_id: str
+    candidate_batch_id: str
+    schedule_digest: Digest
+    scheduled_pairs: int
+    gate: Gate | None
+    """None for a canary, which makes no statistical claim."""
+    terms: Terms | None
+    at_s: float
+
+
+class ComparisonEnded(Record):
+    """A comparison has its verdict, or its report if it has no gate."""
+
+    kind: Literal["comparison_ended"] = "comparison_ended"
+    comparison_id: str
+    experiment_id: str
+    generation: int
+    stage: str
+    verdict: GateVerdict | None
+    canary: CanaryReport | None
+    pairs: tuple[PairObservation, ...]
+    """Those the verdict rests on, in schedule order, excluded ones included."""
+    duration_s: float
+    at_s: float
+
+
+class Promoted(Record):
+    """A candidate has become part of the next baseline."""
+
+    kind: Literal["promoted"] = "promoted"
+    experiment_id: str
+    promotion: Promotion
+    tree: ArtifactTree
+    """The next baseline, whole."""
+    at_s: float
+
+
+class GenerationEnded(Record):
+    """A generation is over."""
+
+    kind: Literal["generation_ended"] = "generation_ended"
+    result: GenerationResult
+    at_s: float
+
+
+BatchEvent = BatchStarted | EpisodeStarted | EpisodeEnded | BatchEnded
+"""What belongs to one batch."""
+
+LineageEvent = (
+    GenerationStarted
+    | CandidateProposed
+    | CandidateReviewed
+    | ComparisonPlanned
+    | ComparisonEnded
+    | Promoted
+    | GenerationEnded
+)
+"""What belongs to an experiment's lineage."""
+
+Event = Annotated[BatchEvent | LineageEvent, Field(discriminator="kind")]

@@ -9,9 +9,16 @@ from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import (
     BatchEnded,
     BatchStarted,
+    CandidateProposed,
+    CandidateReviewed,
+    ComparisonEnded,
+    ComparisonPlanned,
     EpisodeEnded,
     EpisodeStarted,
     Event,
+    GenerationEnded,
+    GenerationStarted,
+    Promoted,
 )
 from openeta_exp.domain.identity import Digest
 
@@ -56,6 +63,16 @@ class History:
                 if batch is not None:
                     self._go_on(batch, event)
                 return batch
+            case (
+                GenerationStarted()
+                | CandidateProposed()
+                | CandidateReviewed()
+                | ComparisonPlanned()
+                | ComparisonEnded()
+                | Promoted()
+                | GenerationEnded()
+            ):
+                return None
             case _:
                 assert_never(event)
 

@@ -24,9 +24,16 @@ from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import (
     BatchEnded,
     BatchStarted,
+    CandidateProposed,
+    CandidateReviewed,
+    ComparisonEnded,
+    ComparisonPlanned,
     EpisodeEnded,
     EpisodeStarted,
     Event,
+    GenerationEnded,
+    GenerationStarted,
+    Promoted,
 )
 from openeta_exp.domain.identity import Digest
 from openeta_exp.errors import SettingsError, StoreError
@@ -218,6 +225,16 @@ def _columns(event: Event) -> tuple[str, str, float, _Verdict]:
             )
         case EpisodeStarted() | BatchEnded():
             pass
+        case (
+            GenerationStarted()
+            | CandidateProposed()
+            | CandidateReviewed()
+            | ComparisonPlanned()
+            | ComparisonEnded()
+            | Promoted()
+            | GenerationEnded()
+        ):
+            return event.kind, "", event.at_s, verdict
         case _:
             assert_never(event)
     return event.kind, event.batch_id, event.at_s, verdict

@@ -1,0 +1,83 @@
+"""A changed artifact with its support, and what an independent reviewer said of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from openeta_exp.domain.artifact import Artifact, ArtifactTree
+from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.model import TokenUsage
+from openeta_exp.domain.record import Record
+
+
+class Candidate(Record):
+    """One change that asks to become part of the baseline."""
+
+    artifact: Artifact
+    supersedes: str | None = None
+    """Name of the baseline's artifact that this one takes the place of; None if it is new."""
+    parent_digest: Digest
+    """The tree the change is meant for."""
+    origin: str
+    """Who wrote it: `author:NAME`, `session`, `file`."""
+    rationale: str = ""
+    supporting_episode_ids: tuple[str, ...] = ()
+    """Episodes whose checker-verified success, or whose failure, speaks for the change."""
+
+    @property
+    def content_digest(self) -> Digest:
+        return self.artifact.content_digest
+
+    def applied_to(self, tree: ArtifactTree) -> ArtifactTree:
+        """The tree with this change and nothing else."""
+        kept = (
+            tree if self.supersedes is None else tree.without(self.artifact.kind, self.supersedes)
+        )
+        return kept.with_changes([self.artifact])
+
+
+class Proposal(Record):
+    """What an author answered: a candidate, or the reason why there is none."""
+
+    candidate: Candidate | None
+    reason: str
+    """`proposed`, `author_no_change`, or what made the answer unusable."""
+    usage: TokenUsage = TokenUsage()
+
+
+class ReviewDecision(StrEnum):
+    APPROVE = "approve"
+    REJECT = "reject"
+    ABSTAIN = "abstain"
+
+
+class Review(Record):
+    """An independent reviewer's answer. Only an approval lets a candidate go on."""
+
+    decision: ReviewDecision
+    reason: str
+    reviewer: str
+    failed: bool = False
+    """The reviewer broke; that is a rejection."""
+    usage: TokenUsage = TokenUsage()
+
+    @property
+    def approves(self) -> bool:
+        return self.decision is ReviewDecision.APPROVE and not self.failed
+
+
+class Promotion(Record):
+    """The record that makes a candidate part of the next baseline."""
+
+    generation: int = Field(ge=0)
+    kind: str
+    name: str
+    from_digest: Digest
+    """Tree before."""
+    to_digest: Digest
+    """Tree after."""
+    candidate_digest: Digest
+    comparison_id: str
+    reasons: tuple[str, ...]
