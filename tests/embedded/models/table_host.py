@@ -7,7 +7,7 @@ moves with them, a thing let go falls to the floor below it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -320,15 +320,3 @@ def without(skill: Skill, *numbers: int) -> Skill:
 
 def replace_content(skill: Skill, content: str) -> Skill:
     return skill.model_copy(update={"content": content})
-
-
-__all__ = [
-    "Dialogue",
-    "TableWorld",
-    "Thing",
-    "hold",
-    "replace",
-    "replace_content",
-    "without",
-    "won",
-]
