@@ -112,7 +112,11 @@ class Bounds(Record):
 
 
 class Effect(Record):
-    """What the valid pairs say about the difference of success rates, candidate minus baseline."""
+    """What the valid pairs say about the difference of success rates, candidate minus baseline.
+
+    The effect of a promotion was selected by its gate and is optimistic; that of a confirmation
+    run is not.
+    """
 
     pairs: int = Field(ge=0)
     wins: int = Field(ge=0)
@@ -242,8 +246,6 @@ class GateVerdict(Record):
     identical_pass_probability: float | None = None
     """Chance that the rule "no episode got worse" would promote an identical agent here."""
     flakiness: Flakiness | None = None
-    selected: bool = True
-    """The effect was selected by a gate and is optimistic; a confirmation run is not."""
 
     @model_validator(mode="after")
     def _decision_follows_from_reasons(self) -> Self:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.gate import AnytimeGate
-from openeta_exp.domain.verdict import EvidencePoint, Ground, Reason
+from openeta_exp.domain.verdict import Ground, Reason
 from openeta_exp.statistics.clusters import cluster_means
 from openeta_exp.statistics.e_values import (
     bounded_exp,
@@ -18,10 +18,7 @@ from openeta_exp.statistics.e_values import (
     log_gain_e_value,
     mean_gain_e_value,
 )
-from openeta_exp.statistics.gate_ruling import Ruling, shortage_reasons, undecided_reason
-
-LARGEST_PATH = 200
-"""Points kept for a plot; longer comparisons are thinned."""
+from openeta_exp.statistics.gate_ruling import Ruling, ending_reasons, evidence_path
 
 
 def rule_anytime(
@@ -35,9 +32,14 @@ def rule_anytime(
     """The first pair at which the evidence suffices, if there is one."""
     pairs = comparison.pairs[: gate.n_max]
     over = exhausted or (gate.n_max is not None and len(pairs) == gate.n_max)
-    tasks = len({pair.key.task_id for pair in pairs})
     if len({pair.key.unit for pair in pairs}) < len(pairs):
-        return _with_repeats(gate, comparison.first(len(pairs)), alpha=alpha, over=over)
+        return _with_repeats(
+            gate,
+            comparison.first(len(pairs)),
+            alpha=alpha,
+            over=over,
+            held_out_exhausted=held_out_exhausted,
+        )
     evidence = _evidence([pair.difference for pair in pairs], delta_min=gate.delta_min)
     eligible = _eligible(gate, comparison)
     promotes = eligible & (evidence.gain >= -math.log(alpha))
@@ -51,9 +53,12 @@ def rule_anytime(
     if len(stops):
         reasons = (_reason(evidence, used - 1, gate=gate, alpha=alpha),)
     elif over:
-        reasons = shortage_reasons(
-            pairs=len(pairs), n_min=gate.n_min, tasks=tasks, min_tasks=gate.min_tasks
-        ) or (undecided_reason(pairs=len(pairs), held_out_exhausted=held_out_exhausted),)
+        reasons = ending_reasons(
+            pairs,
+            n_min=gate.n_min,
+            min_tasks=gate.min_tasks,
+            held_out_exhausted=held_out_exhausted and len(pairs) != gate.n_max,
+        )
     strongest = float(evidence.gain[:used].max(initial=0.0))
     return Ruling(
         pairs=used,
@@ -62,7 +67,7 @@ def rule_anytime(
         n_max=gate.n_max,
         next_look=None if reasons else len(pairs) + 1,
         whole=exhausted and not len(stops),
-        path=_path(evidence, used),
+        path=evidence_path(pairs[:used]),
     )
 
 
@@ -121,21 +126,14 @@ def _reason(evidence: _Evidence, last: int, *, gate: AnytimeGate, alpha: float) 
     )
 
 
-def _path(evidence: _Evidence, used: int) -> tuple[EvidencePoint, ...]:
-    stride = max(1, used // LARGEST_PATH)
-    kept = sorted({*range(stride - 1, used, stride), used - 1}) if used else []
-    return tuple(
-        EvidencePoint(
-            pairs=index + 1,
-            wins=int(evidence.wins[index]),
-            losses=int(evidence.losses[index]),
-            e_value=bounded_exp(float(evidence.gain[index])),
-        )
-        for index in kept
-    )
-
-
-def _with_repeats(gate: AnytimeGate, used: PairedComparison, *, alpha: float, over: bool) -> Ruling:
+def _with_repeats(
+    gate: AnytimeGate,
+    used: PairedComparison,
+    *,
+    alpha: float,
+    over: bool,
+    held_out_exhausted: bool,
+) -> Ruling:
     """Reruns of one episode are one observation, their mean, and are read once, at the end."""
     pairs = used.pairs
     if not over:
@@ -148,21 +146,22 @@ def _with_repeats(gate: AnytimeGate, used: PairedComparison, *, alpha: float, ov
         )
     means = list(cluster_means(used.differences, [pair.key.unit for pair in pairs]).values())
     e_value = mean_gain_e_value(means)
-    reasons = shortage_reasons(
-        pairs=len(means),
-        n_min=gate.n_min,
-        tasks=len({pair.key.task_id for pair in pairs}),
-        min_tasks=gate.min_tasks,
-    )
+    tasks = len({pair.key.task_id for pair in pairs})
     told = f"{len(means)} episodes over {len(pairs)} runs: e-value {e_value:.3g} of {1 / alpha:.3g}"
-    if not reasons and e_value >= 1 / alpha:
-        reasons = (Reason(ground=Ground.SUPERIOR, message=told),)
-    elif not reasons:
-        reasons = (Reason(ground=Ground.BUDGET, message=told),)
+    if e_value >= 1 / alpha and len(means) >= gate.n_min and tasks >= gate.min_tasks:
+        reasons: tuple[Reason, ...] = (Reason(ground=Ground.SUPERIOR, message=told),)
+    else:
+        reasons = ending_reasons(
+            pairs,
+            n_min=gate.n_min,
+            min_tasks=gate.min_tasks,
+            held_out_exhausted=held_out_exhausted,
+        )
     return Ruling(
         pairs=len(pairs),
         reasons=reasons,
         p_value=min(1.0, 1 / e_value),
         n_max=gate.n_max,
         whole=True,
+        path=evidence_path(pairs),
     )

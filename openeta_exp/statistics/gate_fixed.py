@@ -7,7 +7,7 @@ from openeta_exp.domain.gate import FixedGate, NoninferiorCheaper, Target
 from openeta_exp.domain.verdict import Ground, Reason
 from openeta_exp.statistics.clusters import SMALLEST_TASKS, task_mean_test
 from openeta_exp.statistics.gate_guardrails import paired_cost_ratio
-from openeta_exp.statistics.gate_ruling import Ruling, shortage_reasons, undecided_reason
+from openeta_exp.statistics.gate_ruling import Ruling, ending_reasons, evidence_path
 from openeta_exp.statistics.intervals import tango
 from openeta_exp.statistics.paired import mcnemar_exact, mcnemar_midp
 from openeta_exp.statistics.sequential import HARM_ALPHA
@@ -25,26 +25,29 @@ def rule_at_fixed_size(
     """Decide once, when the planned pairs are there or none will follow."""
     used = comparison.first(gate.pairs)
     pairs = len(used.pairs)
-    tasks = len({pair.key.task_id for pair in used.pairs})
     p_value = _p_value(gate, used)
-    if pairs < gate.pairs and not exhausted:
-        return Ruling(
-            pairs=pairs, reasons=(), p_value=p_value, n_max=gate.pairs, next_look=gate.pairs
-        )
     min_tasks = gate.min_tasks
     if gate.target is Target.NEW_TASKS:
         min_tasks = max(min_tasks, SMALLEST_TASKS)
-    reasons = shortage_reasons(pairs=pairs, n_min=gate.n_min, tasks=tasks, min_tasks=min_tasks)
-    if not reasons:
-        reasons = _verdict(gate, used, alpha=alpha, p_value=p_value, seed=seed) or (
-            undecided_reason(pairs=pairs, held_out_exhausted=held_out_exhausted),
+    reasons: tuple[Reason, ...] = ()
+    if pairs == gate.pairs or exhausted:
+        tasks = len({pair.key.task_id for pair in used.pairs})
+        if pairs >= gate.n_min and tasks >= min_tasks:
+            reasons = _verdict(gate, used, alpha=alpha, p_value=p_value, seed=seed)
+        reasons = reasons or ending_reasons(
+            used.pairs,
+            n_min=gate.n_min,
+            min_tasks=min_tasks,
+            held_out_exhausted=held_out_exhausted and pairs < gate.pairs,
         )
     return Ruling(
         pairs=pairs,
         reasons=reasons,
         p_value=p_value,
         n_max=gate.pairs,
+        next_look=None if reasons else gate.pairs,
         whole=pairs < gate.pairs,
+        path=evidence_path(used.pairs),
     )
 
 

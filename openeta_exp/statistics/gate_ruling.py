@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from openeta_exp.domain.pair import PairObservation
 from openeta_exp.domain.verdict import EvidencePoint, Ground, Reason
+from openeta_exp.statistics.e_values import bounded_exp, log_discordant_e_value
+
+LARGEST_PATH = 200
+"""Points kept for a plot; longer comparisons are thinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,27 +46,58 @@ class Ruling:
         )
 
 
-def shortage_reasons(*, pairs: int, n_min: int, tasks: int, min_tasks: int) -> tuple[Reason, ...]:
-    """What a comparison that is over lacked."""
+def ending_reasons(
+    pairs: Sequence[PairObservation],
+    *,
+    n_min: int,
+    min_tasks: int,
+    held_out_exhausted: bool,
+) -> tuple[Reason, ...]:
+    """Why a comparison that is over, and crossed no boundary, is undecided."""
+    tasks = len({pair.key.task_id for pair in pairs})
     reasons = []
-    if pairs < n_min:
+    if len(pairs) < n_min:
         reasons.append(
-            Reason(ground=Ground.TOO_FEW_PAIRS, message=f"needs {n_min} valid pairs, has {pairs}")
+            Reason(
+                ground=Ground.TOO_FEW_PAIRS,
+                message=f"needs {n_min} valid pairs, has {len(pairs)}",
+            )
         )
     if tasks < min_tasks:
         reasons.append(
             Reason(ground=Ground.TOO_FEW_TASKS, message=f"needs {min_tasks} tasks, has {tasks}")
         )
+    if held_out_exhausted:
+        reasons.append(
+            Reason(
+                ground=Ground.HELDOUT_EXHAUSTED,
+                message=f"no fresh held-out keys are left after {len(pairs)} pairs",
+            )
+        )
+    if not reasons:
+        reasons.append(
+            Reason(
+                ground=Ground.BUDGET,
+                message=f"{len(pairs)} pairs were used and no boundary was crossed",
+            )
+        )
     return tuple(reasons)
 
 
-def undecided_reason(*, pairs: int, held_out_exhausted: bool) -> Reason:
-    """A comparison that is over without having crossed a boundary."""
-    if held_out_exhausted:
-        return Reason(
-            ground=Ground.HELDOUT_EXHAUSTED,
-            message=f"no fresh held-out keys are left after {pairs} pairs, and none decided",
+def evidence_path(pairs: Sequence[PairObservation]) -> tuple[EvidencePoint, ...]:
+    """Counts and e-value after every pair, thinned where there are many."""
+    differences = np.asarray([pair.difference for pair in pairs], dtype=np.int64)
+    wins = np.cumsum(np.maximum(differences, 0))
+    losses = np.cumsum(np.maximum(-differences, 0))
+    log_e_values = log_discordant_e_value(wins, losses)
+    stride = max(1, len(pairs) // LARGEST_PATH)
+    kept = sorted({*range(stride - 1, len(pairs), stride), len(pairs) - 1}) if pairs else []
+    return tuple(
+        EvidencePoint(
+            pairs=index + 1,
+            wins=int(wins[index]),
+            losses=int(losses[index]),
+            e_value=bounded_exp(float(log_e_values[index])),
         )
-    return Reason(
-        ground=Ground.BUDGET, message=f"{pairs} pairs were used and no boundary was crossed"
+        for index in kept
     )

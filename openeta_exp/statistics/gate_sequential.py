@@ -9,7 +9,7 @@ from openeta_exp.domain.gate import SequentialGate
 from openeta_exp.domain.pair import PairObservation
 from openeta_exp.domain.verdict import EvidencePoint, Ground, Reason
 from openeta_exp.statistics.e_values import discordant_e_value
-from openeta_exp.statistics.gate_ruling import Ruling, shortage_reasons, undecided_reason
+from openeta_exp.statistics.gate_ruling import Ruling, ending_reasons
 from openeta_exp.statistics.paired import mcnemar_exact
 from openeta_exp.statistics.sequential import Call, Look, SequentialRun, run
 from openeta_exp.statistics.sequential_design import (
@@ -52,37 +52,38 @@ def rule_sequentially(
     pairs = comparison.pairs[: gate.largest_n_max]
     over = exhausted or len(pairs) == gate.largest_n_max
     first = _first_with_tasks(pairs, min_tasks=gate.min_tasks)
-    if first is None:
-        return _unlooked(gate, pairs, over=over)
     played = run(
         design_of(gate, alpha=alpha),
         [pair.difference for pair in pairs],
         rule=reestimation_of(gate),
         exhausted=exhausted,
-        not_before=first,
+        not_before=len(pairs) + 1 if first is None else first,
     )
-    if not played.looks:
-        return _unlooked(gate, pairs, over=over)
-    call = played.call
     reasons: tuple[Reason, ...] = ()
-    if call in (Call.SUPERIOR, Call.WORSE, Call.FUTILE):
+    if played.call in (Call.SUPERIOR, Call.WORSE, Call.FUTILE):
         reasons = (_reason(played),)
-    elif call is Call.BUDGET or over:
-        reasons = (
-            undecided_reason(pairs=played.state.pairs, held_out_exhausted=held_out_exhausted),
+    elif played.call is Call.BUDGET or over:
+        reasons = ending_reasons(
+            pairs[: played.state.pairs],
+            n_min=gate.n_min,
+            min_tasks=gate.min_tasks,
+            held_out_exhausted=held_out_exhausted and played.call is not Call.BUDGET,
         )
+    state = played.state
     return Ruling(
-        pairs=played.state.pairs,
+        pairs=state.pairs,
         reasons=reasons,
-        p_value=played.looks[-1].p_stage,
+        p_value=played.looks[-1].p_stage
+        if played.looks
+        else mcnemar_exact(state.wins, state.losses),
         n_max=played.design.n_max,
-        next_look=None if reasons else next_look(played.design, len(pairs)),
-        whole=exhausted and not played.design.looks_after(played.state.pairs),
+        next_look=None if reasons else _next_look(played.design, state.pairs),
+        whole=not played.looks or not played.design.looks_after(state.pairs),
         path=tuple(_point(played.design, look) for look in played.looks),
     )
 
 
-def next_look(design: SequentialDesign, pairs: int) -> int:
+def _next_look(design: SequentialDesign, pairs: int) -> int:
     """Valid pairs at which the test looks next, given that it has not ended."""
     return next(n for n in range(pairs + 1, design.n_max + 1) if design.looks_after(n))
 
@@ -95,24 +96,6 @@ def _first_with_tasks(pairs: Sequence[PairObservation], *, min_tasks: int) -> in
         if len(tasks) >= min_tasks:
             return count
     return None
-
-
-def _unlooked(gate: SequentialGate, pairs: Sequence[PairObservation], *, over: bool) -> Ruling:
-    differences = [pair.difference for pair in pairs]
-    reasons = shortage_reasons(
-        pairs=len(pairs),
-        n_min=gate.n_min,
-        tasks=len({pair.key.task_id for pair in pairs}),
-        min_tasks=gate.min_tasks,
-    )
-    return Ruling(
-        pairs=len(pairs),
-        reasons=reasons if over else (),
-        p_value=mcnemar_exact(differences.count(1), differences.count(-1)),
-        n_max=gate.largest_n_max,
-        next_look=None if over else max(gate.n_min, len(pairs) + 1),
-        whole=True,
-    )
 
 
 def _reason(played: SequentialRun) -> Reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from openeta_exp.statistics.intervals import Interval, require_counts, tango
 from openeta_exp.statistics.multiplicity import holm
 from openeta_exp.statistics.paired import mcnemar_exact, mcnemar_midp, sign_tail
+
+DRAWS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +113,11 @@ def cost_ratio(
     generator = np.random.default_rng(seed)
     totals = np.zeros((replicates, 2))
     for members in _strata(tasks):
+        costs = np.column_stack([base[members], cand[members]])
         shares = np.full(len(members), 1 / len(members))
-        drawn = generator.multinomial(len(members), shares, size=replicates)
-        totals += drawn @ np.column_stack([base[members], cand[members]])
+        # In slices, so that ten thousand pairs of one task do not ask for a gigabyte.
+        for part in np.array_split(totals, math.ceil(replicates * len(members) / DRAWS_AT_ONCE)):
+            part += generator.multinomial(len(members), shares, size=len(part)) @ costs
     if totals[:, 0].min() == 0:
         return None
     low, high = np.quantile(totals[:, 1] / totals[:, 0], [0.05, 0.95])

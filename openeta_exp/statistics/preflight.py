@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 from openeta_exp.domain.comparison import progress
 from openeta_exp.domain.gate import (
-    AnytimeGate,
-    FixedGate,
     Gate,
     NoRegressionGate,
     SequentialGate,
@@ -24,17 +21,10 @@ from openeta_exp.domain.pair import (
 )
 from openeta_exp.domain.schedule import interleave
 from openeta_exp.domain.verdict import GateVerdict
-from openeta_exp.statistics.agent_model import AgentModel, PairRates
+from openeta_exp.statistics.agent_model import AgentModel
 from openeta_exp.statistics.gate import effective_alpha, judge
-from openeta_exp.statistics.gate_sequential import design_of, reestimation_of
-from openeta_exp.statistics.no_regression import FailureReports, pass_probability
-from openeta_exp.statistics.operating import (
-    AnytimeDesign,
-    OperatingPoint,
-    anytime_operating_point,
-    fixed_operating_point,
-    sequential_operating_point,
-)
+from openeta_exp.statistics.gate_operating import most_pairs, operating_point
+from openeta_exp.statistics.operating import OperatingPoint
 from openeta_exp.statistics.planning import exact_pairs_needed
 
 EFFECTS = (-0.20, -0.10, 0.0, 0.05, 0.10, 0.15, 0.20, 0.30)
@@ -85,7 +75,8 @@ class DesignReport:
         lines = [*self.problems, *self.warnings]
         lines.append(
             f"assumed: the baseline solves {100 * self.model.success_rate:.0f} % of episodes, "
-            f"ICC {self.model.icc:.2f}; at most {self.most_pairs} pairs{self._priced(self.most_pairs)}"
+            f"ICC {self.model.icc:.2f}; at most {self.most_pairs} pairs"
+            + self._priced(self.most_pairs)
         )
         lines += [
             f"a candidate {_gain(row.effect)} is promoted with probability "
@@ -160,7 +151,7 @@ def design_report(
         model=model,
         rows=rows,
         pairs=pairs,
-        most_pairs=min(pairs, _largest(gate, pairs)),
+        most_pairs=most_pairs(gate, available=pairs),
         price=price or PairPrice(),
     )
 
@@ -181,7 +172,7 @@ def _warnings(
             "this rule has no controlled error rate"
             + (
                 f": it would promote an identical agent with probability "
-                f"{identical.point.promote:.2f}"
+                f"{identical.point.promote:.2g}"
                 if identical is not None
                 else ""
             ),
@@ -191,7 +182,7 @@ def _warnings(
         warnings.append(f"{pairs} pairs are available, the test could use {gate.largest_n_max}")
     if model.success_rate + gate.delta_min < 1 and alpha:
         needed = exact_pairs_needed(model, effect=gate.delta_min, alpha=alpha)
-        available = min(pairs, _largest(gate, pairs))
+        available = most_pairs(gate, available=pairs)
         if needed > 1.2 * available:
             warnings.append(
                 f"a gain of {100 * gate.delta_min:.0f} points needs about {needed} pairs for a "
@@ -241,82 +232,3 @@ def best_case(gate: Gate, *, pairs: int, tasks: int, terms: Terms) -> GateVerdic
         }
     )
     return judge(comparison, gate=gate, terms=neutral)
-
-
-def operating_point(
-    gate: Gate,
-    rates: PairRates,
-    *,
-    pairs: int,
-    alpha: float | None = None,
-    runs: int = 4_000,
-    seed: int = 0,
-) -> OperatingPoint:
-    """How often a gate's success criterion is met, and after how many pairs.
-
-    Guardrails and floors are left out: they can only block.
-
-    Args:
-        pairs: Pairs available.
-        alpha: Level after the ledger; None takes the gate's own.
-    """
-    match gate:
-        case SequentialGate():
-            return sequential_operating_point(
-                rates,
-                design_of(gate, alpha=alpha or gate.alpha),
-                runs=runs,
-                seed=seed,
-                rule=reestimation_of(gate),
-                available=pairs,
-            )
-        case FixedGate():
-            return fixed_operating_point(
-                rates, pairs=min(gate.pairs, pairs), alpha=alpha or gate.alpha, midp=gate.midp
-            )
-        case AnytimeGate():
-            return anytime_operating_point(
-                rates,
-                AnytimeDesign(
-                    alpha=alpha or gate.alpha,
-                    n_max=_largest(gate, pairs),
-                    n_min=gate.n_min,
-                    delta_min=gate.delta_min,
-                    harm_alpha=gate.harm_alpha,
-                ),
-            )
-        case NoRegressionGate():
-            return _no_regression_point(gate, rates, pairs=pairs)
-        case _:
-            assert_never(gate)
-
-
-def _no_regression_point(gate: NoRegressionGate, rates: PairRates, *, pairs: int) -> OperatingPoint:
-    """With the runtime counters, whose failures are assumed to be reported as usual."""
-    most_failures = None
-    if gate.strategy is not None:
-        if pairs < gate.strategy.min_held_out_attempts:
-            return OperatingPoint(promote=0.0, reject=1.0, mean_pairs=float(pairs))
-        most_failures = int((1 - gate.strategy.min_success_rate) * pairs + 1e-9)
-    promote = pass_probability(
-        pairs,
-        rates=rates,
-        reports=FailureReports(),
-        most_failures=most_failures,
-        humans_allowed=gate.strategy is None,
-    )
-    return OperatingPoint(promote=promote, reject=1 - promote, mean_pairs=float(pairs))
-
-
-def _largest(gate: Gate, pairs: int) -> int:
-    match gate:
-        case SequentialGate():
-            return gate.largest_n_max
-        case FixedGate():
-            return gate.pairs
-        case AnytimeGate(n_max=n_max):
-            return pairs if n_max is None else min(n_max, pairs)
-        case NoRegressionGate():
-            return pairs
-        case _:
-            assert_never(gate)
