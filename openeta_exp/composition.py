@@ -17,7 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from openeta_exp.errors import SettingsError
@@ -95,7 +95,8 @@ def compose_settings(overrides: Sequence[str]) -> ExperimentSettings:
     except _COMPOSITION_ERRORS as error:
         raise composition_error(error, overrides) from error
     origin = _origin(cast(HydraConf, config.hydra), overrides=overrides)
-    del config["hydra"]
+    with open_dict(config):
+        del config["hydra"]
     return load_settings(config, origin=origin)
 
 

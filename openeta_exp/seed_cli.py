@@ -1,0 +1,71 @@
+"""OpenETA's own command lines, `openeta-batch` and `openeta --command`.
+
+Thin translations: every default and every message is that of `python -m openeta_exp`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from openeta_exp.errors import SettingsError
+from openeta_exp.openeta_flags import Asked, read_batch_line, read_command_line
+
+if TYPE_CHECKING:
+    from openeta_exp.settings.experiment import ExperimentSettings
+
+
+def openeta_batch() -> None:
+    """Entry point of `openeta-batch`."""
+    raise SystemExit(carry_out(read_batch_line(sys.argv[1:]), program="openeta-batch"))
+
+
+def openeta() -> None:
+    """Entry point of `openeta`."""
+    raise SystemExit(carry_out(read_command_line(sys.argv[1:]), program="openeta"))
+
+
+def carry_out(asked: Asked, *, program: str) -> int:
+    """Compose, check, execute and report; return the exit code."""
+    from openeta_exp.cli import execute, guarded
+    from openeta_exp.composition import compose_settings
+
+    def action() -> int:
+        if asked.problems:
+            raise SettingsError([f"{program}: {problem}" for problem in asked.problems])
+        settings = compose_settings(asked.overrides)
+        if settings.command.kind != "run":
+            return execute(settings)
+        begin_s = time.time()
+        # The report alone goes to stdout, for programs to read.
+        with contextlib.redirect_stdout(sys.stderr):
+            code = guarded(lambda: execute(settings))
+        _report(settings, asked, since_s=begin_s)
+        return code
+
+    return guarded(action)
+
+
+def _report(settings: ExperimentSettings, asked: Asked, *, since_s: float) -> None:
+    from openeta_exp.adapters.store.atomic import write_atomically
+    from openeta_exp.adapters.store.layout import ExperimentLayout
+    from openeta_exp.assembly.run import GENERATION, PHASE
+    from openeta_exp.reporting.console import Console
+    from openeta_exp.wire.batch_result import parse_batch_result
+    from openeta_exp.wire.command_report import run_report
+
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    path = layout.generation(GENERATION).phase(PHASE).result
+    if not path.is_file() or path.stat().st_mtime < since_s:
+        return  # Nothing was run; the reason has been said.
+    content = path.read_bytes()
+    if asked.copy_to is not None:
+        asked.copy_to.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(asked.copy_to, content)
+    report = run_report(
+        parse_batch_result(content, source=str(path)), path=path, full=asked.print_full
+    )
+    Console().text(json.dumps(report, indent=2) + "\n")
