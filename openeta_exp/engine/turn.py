@@ -17,6 +17,7 @@ from openeta_exp.domain.trace import (
     traced_result,
     traced_view,
 )
+from openeta_exp.domain.turn import TurnContext
 from openeta_exp.engine.episode_record import EpisodeRecord
 from openeta_exp.engine.host import EpisodeHost
 from openeta_exp.engine.host_tools import HostTools
@@ -24,7 +25,7 @@ from openeta_exp.engine.interaction import Guidance, Question
 from openeta_exp.engine.supervision import ActionContext, ActionGate
 from openeta_exp.errors import SimulatorError
 from openeta_exp.ports.clock import Clock
-from openeta_exp.ports.planner import PlannerSession, PlannerTurn, TurnContext
+from openeta_exp.ports.planner import PlannerSession, PlannerTurn
 from openeta_exp.ports.session_log import SessionLog
 from openeta_exp.ports.simulator import SimulatorSession
 

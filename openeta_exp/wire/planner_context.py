@@ -12,7 +12,7 @@ from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.observation import CameraFrame, Observation
 from openeta_exp.domain.skill import Skill
 from openeta_exp.domain.tool import ToolResult, ToolSpec
-from openeta_exp.ports.planner import TurnContext
+from openeta_exp.domain.turn import TurnContext
 
 SCHEMA_VERSION = "openeta.planner_context.v1"
 TOOLS_HEADING = "# Tools"

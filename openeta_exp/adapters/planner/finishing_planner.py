@@ -7,7 +7,8 @@ from openeta_exp.domain.decision import Finish
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.tool import ToolSpec
-from openeta_exp.ports.planner import PlannerTurn, TurnContext
+from openeta_exp.domain.turn import TurnContext
+from openeta_exp.ports.planner import PlannerTurn
 
 
 class FinishingPlanner:

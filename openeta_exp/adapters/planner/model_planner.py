@@ -15,8 +15,9 @@ from openeta_exp.domain.model import ModelImage, ModelMessage, ModelRequest, Mod
 from openeta_exp.domain.observation import ordered_cameras
 from openeta_exp.domain.skill import relevance
 from openeta_exp.domain.tool import ToolSpec
+from openeta_exp.domain.turn import TurnContext
 from openeta_exp.errors import ProviderReplyError
-from openeta_exp.ports.planner import PlannerTurn, TurnContext
+from openeta_exp.ports.planner import PlannerTurn
 from openeta_exp.ports.provider import Provider
 from openeta_exp.wire.agent_command import CommandError, parse_command, render_command
 from openeta_exp.wire.planner_context import render_past_turn, render_system, render_turn

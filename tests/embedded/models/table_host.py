@@ -18,7 +18,7 @@ from openeta_exp.domain.model import ModelMessage
 from openeta_exp.domain.observation import Observation, RobotState
 from openeta_exp.domain.skill import Skill
 from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec
-from openeta_exp.ports.planner import TurnContext
+from openeta_exp.domain.turn import TurnContext
 from openeta_exp.wire.agent_command import parse_command, render_command
 from openeta_exp.wire.planner_context import render_past_turn, render_system, render_turn
 
