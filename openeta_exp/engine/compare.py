@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 
 from openeta_exp.domain.comparison import PairedComparison, Progress, progress
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, EpisodeEnded, EpisodeStarted
-from openeta_exp.domain.gate import Gate, Terms
-from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec
-from openeta_exp.domain.pair import ArmObservation, Fingerprint, PairKey, PairObservation, Side
+from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
 from openeta_exp.domain.schedule import Schedule, ScheduledPair
-from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.engine.batch import Observers, ended_batch
-from openeta_exp.engine.observe_arm import fingerprint, observe_arm, pair_key
+from openeta_exp.engine.observe_arm import observe_arm, pair_key
 from openeta_exp.engine.prices import Prices
 from openeta_exp.errors import StoreError
-from openeta_exp.statistics.gate import Continue, judge, review
 
+Answer = TypeVar("Answer")
+Verdict = TypeVar("Verdict", covariant=True)
 RunArm = Callable[[Side, EpisodeSpec], Awaitable[EpisodeOutcome]]
 
 MAX_ATTEMPTS = 3
 """Runs of one episode of one arm before its pair is given up and replaced."""
+
+
+class Rule(Protocol[Verdict]):
+    """Looks at the longest complete prefix of a comparison; a pure function of it."""
+
+    def __call__(self, comparison: PairedComparison, *, over: bool) -> Verdict | None:
+        """The answer, or None to go on.
+
+        Args:
+            over: No further pair will come. The answer is then never None.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +53,29 @@ class ComparisonPlan:
     arms: Mapping[Side, BatchStarted]
     schedule: Schedule
     specs: Mapping[PairKey, EpisodeSpec]
-    gate: Gate
-    terms: Terms
-    pins: JsonObject
+    pins: Mapping[str, str]
     prices: Prices
     concurrency: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRun:
+class ComparisonRun(Generic[Answer]):
     """What a comparison came to."""
 
     comparison: PairedComparison
-    verdict: GateVerdict
+    answer: Answer
     duration_s: float
 
 
 async def run_comparison(
     plan: ComparisonPlan,
     *,
+    rule: Rule[Answer],
     run_arm: RunArm,
     observers: Observers,
     may_spend: Callable[[], bool] = lambda: True,
-) -> ComparisonRun:
-    """Run pairs in schedule order until the gate has a verdict.
+) -> ComparisonRun[Answer]:
+    """Run pairs in schedule order until the rule has an answer.
 
     Episodes that have a verdict in the journal are not run again, and the verdict is a function
     of the schedule's longest complete prefix alone, so an interrupted comparison ends as it
@@ -78,13 +88,13 @@ async def run_comparison(
         StoreError: An outcome could not be kept.
     """
     begun_s = observers.clock.monotonic_s()
-    pairs = _PairRunner(plan, run_arm=run_arm, observers=observers, may_spend=may_spend)
+    pairs = _PairRunner(plan, rule=rule, run_arm=run_arm, observers=observers, may_spend=may_spend)
     for side in Side:
         observers.tell(plan.arms[side])
         observers.progress.batch_started(plan.arms[side], already_done=0)
     completed = False
     try:
-        verdict = await pairs.until_verdict()
+        answer = await pairs.until_answer()
         completed = True
     finally:
         for side in Side:
@@ -100,39 +110,39 @@ async def run_comparison(
             observers.progress.batch_ended(interrupted=not completed)
     return ComparisonRun(
         comparison=pairs.so_far().comparison,
-        verdict=verdict,
+        answer=answer,
         duration_s=observers.clock.monotonic_s() - begun_s,
     )
 
 
 @dataclass(slots=True)
-class _PairRunner:
+class _PairRunner(Generic[Answer]):
     """Hands pairs to workers and looks at the prefix after each."""
 
     plan: ComparisonPlan
+    rule: Rule[Answer] = field(kw_only=True)
     run_arm: RunArm = field(kw_only=True)
     observers: Observers = field(kw_only=True)
     may_spend: Callable[[], bool] = field(kw_only=True)
     _observed: dict[PairKey, PairObservation] = field(default_factory=dict)
     _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(default_factory=dict)
     _running: set[PairKey] = field(default_factory=set)
-    _verdict: GateVerdict | None = None
+    _answer: Answer | None = None
 
     def so_far(self) -> Progress:
         return progress(self.plan.schedule, self._observed.values())
 
-    async def until_verdict(self) -> GateVerdict:
+    async def until_answer(self) -> Answer:
         self._reuse()
         self._look()
-        if self._verdict is None:
+        if self._answer is None:
             async with anyio.create_task_group() as group:
                 for _ in range(self.plan.concurrency):
                     group.start_soon(self._work, group.cancel_scope)
-        if self._verdict is None:
-            self._verdict = judge(
-                self.so_far().comparison, gate=self.plan.gate, terms=self.plan.terms
-            )
-        return self._verdict
+        if self._answer is None:
+            self._answer = self.rule(self.so_far().comparison, over=True)
+        assert self._answer is not None, "a rule answers when nothing more will come"
+        return self._answer
 
     def _reuse(self) -> None:
         """Take what has a verdict from before: whole pairs now, single sides when they are due."""
@@ -155,20 +165,18 @@ class _PairRunner:
             self._running.discard(pair.key)
             self._observed[pair.key] = observation
             self._look()
-            if self._verdict is not None:
-                # Pairs in flight can no longer change the verdict; their money is saved.
+            if self._answer is not None:
+                # Pairs in flight can no longer change the answer; their money is saved.
                 scope.cancel()
                 return
 
     def _next(self) -> ScheduledPair | None:
-        if self._verdict is not None or not self.may_spend():
+        if self._answer is not None or not self.may_spend():
             return None
         return next((pair for pair in self.so_far().missing if pair.key not in self._running), None)
 
     def _look(self) -> None:
-        answer = review(self.so_far().comparison, gate=self.plan.gate, terms=self.plan.terms)
-        if not isinstance(answer, Continue):
-            self._verdict = answer
+        self._answer = self.rule(self.so_far().comparison, over=False)
 
     async def _run(self, pair: ScheduledPair) -> PairObservation:
         """Both arms back to back on the same key, in the order that was drawn for it."""
@@ -214,12 +222,10 @@ class _PairRunner:
             side: observe_arm(
                 spec,
                 attempts[side],
-                fingerprint=self._fingerprint(side),
+                arm=self.plan.arms[side].arm,
+                pins=self.plan.pins,
                 prices=self.plan.prices,
             )
             for side in Side
         }
         return PairObservation(baseline=seen[Side.BASELINE], candidate=seen[Side.CANDIDATE])
-
-    def _fingerprint(self, side: Side) -> Fingerprint:
-        return fingerprint(self.plan.arms[side].arm, pins=self.plan.pins)

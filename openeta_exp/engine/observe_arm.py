@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import Arm
-from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.pair import (
@@ -36,11 +35,22 @@ def pair_key(spec: EpisodeSpec) -> PairKey:
     )
 
 
-def fingerprint(arm: Arm, *, pins: JsonObject) -> Fingerprint:
-    """An arm's tree, and everything else that must be equal in both."""
+_ENVIRONMENT_PINS = ("backend", "backend_version", "mujoco_version", "gl", "quality")
+
+
+def fingerprint(arm: Arm, outcome: EpisodeOutcome, *, pins: Mapping[str, str]) -> Fingerprint:
+    """An arm's tree, and everything else that must be equal in both arms.
+
+    What the simulator said of itself is taken from the outcome, so that episodes of an earlier
+    run on another machine or version do not pass for comparable.
+    """
+    environment = {
+        name: str(outcome.environment[name])
+        for name in _ENVIRONMENT_PINS
+        if name in outcome.environment
+    }
     return Fingerprint(
-        tree=arm.tree_digest,
-        pins={"settings": digest(arm.settings), **{name: str(pins[name]) for name in sorted(pins)}},
+        tree=arm.tree_digest, pins={"settings": digest(arm.settings), **pins, **environment}
     )
 
 
@@ -48,11 +58,13 @@ def observe_arm(
     spec: EpisodeSpec,
     attempts: Sequence[EpisodeOutcome],
     *,
-    fingerprint: Fingerprint,
+    arm: Arm,
+    pins: Mapping[str, str],
     prices: Prices,
 ) -> ArmObservation:
     """The last attempt's verdict with the cost of all of them."""
     last = attempts[-1]
+    found = fingerprint(arm, last, pins=pins)
     cost = total_cost(_cost(outcome, prices) for outcome in attempts)
     key = pair_key(spec)
     match last:
@@ -62,7 +74,7 @@ def observe_arm(
                 status=PairStatus.INFRASTRUCTURE,
                 failure_class=last.failure_class.value,
                 cost=cost,
-                fingerprint=fingerprint,
+                fingerprint=found,
                 episode_id=spec.episode_id,
             )
         case EpisodeResult():
@@ -74,7 +86,7 @@ def observe_arm(
                 safety_violations=sum(code.startswith("safety") for code in last.violations),
                 contract_violations=sum(code.startswith("contract") for code in last.violations),
                 cost=cost,
-                fingerprint=fingerprint,
+                fingerprint=found,
                 episode_id=spec.episode_id,
             )
         case _:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.identity import SessionId
 from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.ports.session_log import SessionLogs
 from openeta_exp.ports.store import Journal
@@ -28,6 +29,24 @@ class ExperimentStore(Protocol):
         ...
 
     def sessions(self, *, generation: int, phase: str) -> SessionLogs: ...
+
+    def session_tree(
+        self, session_id: SessionId, *, generation: int, phase: str
+    ) -> ArtifactTree | None:
+        """A session's own artifacts as it left them; None if its folder is gone.
+
+        Raises:
+            ArtifactError: A file in it is broken.
+        """
+        ...
+
+    def write_generation_result(self, text: str, *, generation: int) -> Path:
+        """Write `result.json` of a generation atomically.
+
+        Raises:
+            StoreError: It could not be written.
+        """
+        ...
 
     def write_result(self, text: str, *, generation: int, phase: str) -> Path:
         """Write `result.json` of a phase atomically and say where it is.

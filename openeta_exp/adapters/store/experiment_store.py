@@ -8,10 +8,11 @@ from pydantic import ValidationError
 
 from openeta_exp.adapters.store.artifact_tree import read_tree, write_tree
 from openeta_exp.adapters.store.atomic import write_atomically
-from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.adapters.store.layout import ExperimentLayout, TreeFolders
 from openeta_exp.adapters.store.session_log import FolderSessionLogs, Frames
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.identity import SessionId
 from openeta_exp.domain.lineage import GenerationRecord, differences
 from openeta_exp.errors import SettingsError, StoreError
 
@@ -69,6 +70,17 @@ class FolderExperimentStore:
         return FolderSessionLogs(
             self._layout.generation(generation).phase(phase), frames=self._frames
         )
+
+    def session_tree(
+        self, session_id: SessionId, *, generation: int, phase: str
+    ) -> ArtifactTree | None:
+        folder = self._layout.generation(generation).phase(phase).session(session_id)
+        return read_tree(TreeFolders.inside(folder)) if folder.is_dir() else None
+
+    def write_generation_result(self, text: str, *, generation: int) -> Path:
+        path = self._layout.generation(generation).folder / "result.json"
+        write_atomically(path, text.encode("utf-8"))
+        return path
 
     def write_result(self, text: str, *, generation: int, phase: str) -> Path:
         path = self._layout.generation(generation).phase(phase).result

@@ -1,0 +1,65 @@
+"""What an author may learn from: a training batch and what became of earlier candidates."""
+
+from __future__ import annotations
+
+from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
+from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult, GraspAttempt
+from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.manifest import Manifest
+from openeta_exp.domain.record import Record
+from openeta_exp.domain.stop import FailureClass, StopReason
+
+
+class TrainingEpisode(Record):
+    """One training episode, as an author sees it."""
+
+    episode_id: str
+    task: str
+    success: bool
+    stop_reason: StopReason
+    failure_class: FailureClass
+    turns: int
+    grasps: tuple[GraspAttempt, ...]
+
+
+class EarlierCandidate(Record):
+    """What was tried before and what came of it."""
+
+    generation: int
+    kind: ArtifactKind
+    name: str
+    content_digest: Digest
+    text: str
+    stop: str
+    reason: str
+
+
+class TrainingEvidence(Record):
+    """Everything an author is shown. Held-out outcomes are not part of it."""
+
+    experiment_id: str
+    generation: int
+    kind: ArtifactKind
+    tree: ArtifactTree
+    episodes: tuple[TrainingEpisode, ...]
+    earlier: tuple[EarlierCandidate, ...]
+
+
+def training_episodes(
+    manifest: Manifest, outcomes: tuple[EpisodeOutcome, ...]
+) -> tuple[TrainingEpisode, ...]:
+    """Results only: an episode that broke says nothing about the agent."""
+    tasks = {spec.episode_id: spec.task for spec in manifest.episodes}
+    return tuple(
+        TrainingEpisode(
+            episode_id=outcome.episode_id,
+            task=tasks[outcome.episode_id],
+            success=outcome.success,
+            stop_reason=outcome.stop_reason,
+            failure_class=outcome.failure_class,
+            turns=outcome.usage.turns,
+            grasps=outcome.grasps,
+        )
+        for outcome in outcomes
+        if isinstance(outcome, EpisodeResult)
+    )

@@ -1,0 +1,283 @@
+"""Generations: train, author, review, compare, promote, and again from what was promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
+from openeta_exp.domain.candidate import Proposal
+from openeta_exp.domain.episode import EpisodeResult
+from openeta_exp.domain.event import CandidateProposed, GenerationEnded, GenerationStarted
+from openeta_exp.domain.gate import FixedGate, Terms
+from openeta_exp.domain.generation import (
+    ExperimentResult,
+    GenerationResult,
+    LaneResult,
+    LaneStop,
+)
+from openeta_exp.domain.lineage import GenerationRecord
+from openeta_exp.domain.model import ProviderMetrics
+from openeta_exp.domain.pair import Side
+from openeta_exp.domain.training import TrainingEvidence, training_episodes
+from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.engine.batch import BatchRun, run_batch
+from openeta_exp.engine.collect import SessionTree, collect_skill_change
+from openeta_exp.engine.lane import Lane, Workshop, compare_trees
+from openeta_exp.engine.lineage_plan import LANES, draw_held_out
+from openeta_exp.engine.rules import GateRule
+from openeta_exp.engine.summary import report_batch
+from openeta_exp.ports.author import Author, Reviewer
+from openeta_exp.ports.experiment_store import ExperimentStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staff:
+    """Who writes and who judges, by artifact kind. A kind without an author is only collected."""
+
+    authors: Mapping[ArtifactKind, Author]
+    reviewer: Reviewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationEngine:
+    """Runs the generations of one lineage."""
+
+    workshop: Workshop
+    staff: Staff
+    store: ExperimentStore
+    provider_metrics: Callable[[], ProviderMetrics] | None
+
+    async def run(self) -> ExperimentResult:
+        """All generations, each from what the former promoted, and a confirmation at the end.
+
+        Finished steps are taken from the journal, so an interrupted lineage goes on where it was.
+
+        Raises:
+            SettingsError: The experiment has begun from something else.
+            StoreError: A fact could not be kept.
+            ProviderError: An author's model could not be reached.
+        """
+        plan = self.workshop.plan
+        tree = plan.tree
+        results: list[GenerationResult] = []
+        for generation in range(plan.generations):
+            result, tree = await self.run_generation(generation, tree)
+            results.append(result)
+        confirmation, skipped = await self._confirm(tree)
+        return ExperimentResult(
+            experiment_id=plan.experiment_id,
+            generations=tuple(results),
+            first_digest=plan.tree.content_digest,
+            last_digest=tree.content_digest,
+            confirmation=confirmation,
+            confirmation_skipped=skipped,
+        )
+
+    async def run_generation(
+        self, generation: int, tree: ArtifactTree
+    ) -> tuple[GenerationResult, ArtifactTree]:
+        """One generation and the tree the next one starts from."""
+        plan, lineage = self.workshop.plan, self.workshop.lineage
+        self.store.begin_generation(
+            GenerationRecord(
+                experiment_id=plan.experiment_id,
+                generation=generation,
+                baseline_digest=tree.content_digest,
+                behaviour=plan.behaviour,
+            ),
+            tree,
+        )
+        known = lineage.generations.get(generation)
+        if known is None:
+            lineage.tell(
+                GenerationStarted(
+                    experiment_id=plan.experiment_id,
+                    generation=generation,
+                    baseline=tree,
+                    at_s=self.workshop.observers.clock.unix_s(),
+                )
+            )
+        train = await self._train(generation, tree)
+        lanes: list[LaneResult] = []
+        after = tree
+        for kind in LANES:
+            lane = await self._lane(kind, generation, baseline=tree, tree=after, train=train)
+            lanes.append(lane)
+            if lane.promotion is not None and lane.candidate is not None:
+                after = lane.candidate.applied_to(after)
+        result = _generation_result(plan.experiment_id, generation, tree, after, train, lanes)
+        if known is None:
+            lineage.tell(
+                GenerationEnded(result=result, at_s=self.workshop.observers.clock.unix_s())
+            )
+        self.store.write_generation_result(
+            result.model_dump_json(indent=2) + "\n", generation=generation
+        )
+        return result, after
+
+    async def _train(self, generation: int, tree: ArtifactTree) -> BatchRun:
+        plan, observers = self.workshop.plan, self.workshop.observers
+        started = plan.batch(
+            "train",
+            label="train",
+            generation=generation,
+            tree=tree,
+            manifest=plan.train,
+            at_s=observers.clock.unix_s(),
+        )
+        batch = await run_batch(
+            started,
+            run_episode=self.workshop.episodes(started, tree),
+            observers=observers,
+            provider_metrics=self.provider_metrics,
+        )
+        report = report_batch(
+            started,
+            batch.outcomes,
+            duration_s=batch.duration_s,
+            interrupted=False,
+            provider=batch.provider,
+        )
+        self.store.write_result(
+            report.result.to_json() + "\n", generation=generation, phase="train"
+        )
+        return batch
+
+    async def _lane(
+        self,
+        kind: ArtifactKind,
+        generation: int,
+        *,
+        baseline: ArtifactTree,
+        tree: ArtifactTree,
+        train: BatchRun,
+    ) -> LaneResult:
+        if not self.workshop.may_spend():
+            return LaneResult(kind=kind, stop=LaneStop.BUDGET, reason="the budget is spent")
+        evidence = TrainingEvidence(
+            experiment_id=self.workshop.plan.experiment_id,
+            generation=generation,
+            kind=kind,
+            tree=tree,
+            episodes=training_episodes(train.started.manifest, train.outcomes),
+            earlier=tuple(
+                each
+                for each in self.workshop.lineage.earlier(before=generation)
+                if each.kind is kind
+            ),
+        )
+        proposal = await self._proposal(kind, generation, evidence, baseline=baseline, train=train)
+        lane = Lane(
+            workshop=self.workshop,
+            generation=generation,
+            kind=kind,
+            tree=tree,
+            reviewer=self.staff.reviewer,
+        )
+        return await lane.run(proposal, evidence=evidence)
+
+    async def _proposal(
+        self,
+        kind: ArtifactKind,
+        generation: int,
+        evidence: TrainingEvidence,
+        *,
+        baseline: ArtifactTree,
+        train: BatchRun,
+    ) -> Proposal:
+        known = self.workshop.lineage.proposals.get((generation, kind))
+        if known is not None:
+            return known
+        proposal = self._collected(kind, generation, baseline, train)
+        author = self.staff.authors.get(kind)
+        if proposal.candidate is None and author is not None:
+            proposal = await author.propose(evidence)
+        self.workshop.lineage.tell(
+            CandidateProposed(
+                experiment_id=self.workshop.plan.experiment_id,
+                generation=generation,
+                lane=kind,
+                proposal=proposal,
+                at_s=self.workshop.observers.clock.unix_s(),
+            )
+        )
+        return proposal
+
+    def _collected(
+        self, kind: ArtifactKind, generation: int, baseline: ArtifactTree, train: BatchRun
+    ) -> Proposal:
+        """What sessions changed themselves; today only skills can be changed in a session."""
+        if kind is not ArtifactKind.SKILL:
+            return Proposal(candidate=None, reason="not changed in sessions")
+        sessions = [
+            SessionTree(
+                episode_id=outcome.episode_id,
+                verified=outcome.success,
+                tree=self.store.session_tree(
+                    outcome.session_id, generation=generation, phase="train"
+                )
+                or baseline,
+            )
+            for outcome in train.outcomes
+            if isinstance(outcome, EpisodeResult)
+        ]
+        candidate = collect_skill_change(sessions, baseline=baseline)
+        reason = "proposed" if candidate is not None else "no verified session changed a skill"
+        return Proposal(candidate=candidate, reason=reason)
+
+    async def _confirm(self, tree: ArtifactTree) -> tuple[GateVerdict | None, str]:
+        """Estimate last against first tree on fresh keys; nothing is decided by it."""
+        plan = self.workshop.plan
+        if plan.confirmation_pairs == 0:
+            return None, "not asked for"
+        if tree.content_digest == plan.tree.content_digest:
+            return None, "nothing was promoted"
+        comparison_id = f"{plan.experiment_id}-g{plan.generations:03d}-confirmation"
+        known = self.workshop.lineage.comparisons.get(comparison_id)
+        if known is not None:
+            return known.verdict, ""
+        draw = draw_held_out(
+            plan,
+            turn=plan.comparisons,
+            pairs=plan.confirmation_pairs,
+            turns=plan.comparisons + 1,
+        )
+        gate = FixedGate(pairs=len(draw.schedule.slots), n_min=1, min_tasks=1)
+        terms = Terms(
+            tier=plan.tier,
+            accepted_tree=plan.tree.content_digest,
+            schedule_digest=draw.schedule.content_digest,
+        )
+        verdict = await compare_trees(
+            self.workshop,
+            comparison_id=comparison_id,
+            generation=plan.generations - 1,
+            stage="confirmation",
+            phase="confirmation",
+            trees={Side.BASELINE: plan.tree, Side.CANDIDATE: tree},
+            draw=draw,
+            rule=GateRule(gate=gate, terms=terms),
+            registered=(gate, terms),
+        )
+        return verdict.model_copy(update={"selected": False}), ""
+
+
+def _generation_result(
+    experiment_id: str,
+    generation: int,
+    before: ArtifactTree,
+    after: ArtifactTree,
+    train: BatchRun,
+    lanes: list[LaneResult],
+) -> GenerationResult:
+    results = [outcome for outcome in train.outcomes if isinstance(outcome, EpisodeResult)]
+    return GenerationResult(
+        experiment_id=experiment_id,
+        generation=generation,
+        baseline_digest=before.content_digest,
+        train_episodes=len(train.outcomes),
+        train_successes=sum(outcome.success for outcome in results),
+        lanes=tuple(lanes),
+        next_baseline_digest=after.content_digest,
+    )

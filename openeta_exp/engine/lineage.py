@@ -1,0 +1,85 @@
+"""What an experiment's journal already says about its generations."""
+
+from __future__ import annotations
+
+from openeta_exp.domain.artifact import ArtifactKind
+from openeta_exp.domain.candidate import Proposal, Review
+from openeta_exp.domain.event import (
+    CandidateProposed,
+    CandidateReviewed,
+    ComparisonEnded,
+    Event,
+    GenerationEnded,
+)
+from openeta_exp.domain.generation import GenerationResult
+from openeta_exp.domain.pair import PairKey
+from openeta_exp.domain.training import EarlierCandidate
+from openeta_exp.engine.batch import Observers
+
+Step = tuple[int, ArtifactKind]
+"""A lane of a generation."""
+
+
+class Lineage:
+    """The steps that are done, so that a restarted command asks nobody twice."""
+
+    def __init__(self, observers: Observers) -> None:
+        self._observers = observers
+        self.proposals: dict[Step, Proposal] = {}
+        self.reviews: dict[Step, Review] = {}
+        self.comparisons: dict[str, ComparisonEnded] = {}
+        self.generations: dict[int, GenerationResult] = {}
+        for _, event in observers.journal.events():
+            self._take(event)
+
+    def tell(self, event: Event) -> None:
+        """Journal a fact and remember it. Raises: StoreError."""
+        self._observers.tell(event)
+        self._take(event)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case CandidateProposed(generation=generation, lane=lane, proposal=proposal):
+                self.proposals[generation, lane] = proposal
+            case CandidateReviewed(generation=generation, lane=lane, review=review):
+                self.reviews[generation, lane] = review
+            case ComparisonEnded(comparison_id=comparison_id):
+                self.comparisons[comparison_id] = event
+            case GenerationEnded(result=result):
+                self.generations[result.generation] = result
+            case _:
+                pass
+
+    def earlier(self, *, before: int) -> tuple[EarlierCandidate, ...]:
+        """Candidates of earlier generations and what became of them, oldest first."""
+        found: list[EarlierCandidate] = []
+        for generation in sorted(number for number in self.generations if number < before):
+            for lane in self.generations[generation].lanes:
+                if lane.candidate is not None:
+                    found.append(
+                        EarlierCandidate(
+                            generation=generation,
+                            kind=lane.kind,
+                            name=lane.candidate.artifact.name,
+                            content_digest=lane.candidate.content_digest,
+                            text=lane.candidate.artifact.text,
+                            stop=lane.stop.value,
+                            reason=lane.reason,
+                        )
+                    )
+        return tuple(found)
+
+    def tests(self, *, before: str) -> tuple[bool, ...]:
+        """Which held-out comparisons before this one promoted, in order: the ledger's history."""
+        return tuple(
+            event.verdict.promotes for event in self._held_out(before) if event.verdict is not None
+        )
+
+    def spent_keys(self, *, before: str) -> tuple[PairKey, ...]:
+        """Held-out keys that comparisons before this one have used."""
+        return tuple(pair.key.unit for event in self._held_out(before) for pair in event.pairs)
+
+    def _held_out(self, before: str) -> list[ComparisonEnded]:
+        ended = [event for event in self.comparisons.values() if event.stage == "held-out"]
+        ordered = sorted(ended, key=lambda event: event.comparison_id)
+        return [event for event in ordered if event.comparison_id < before]
