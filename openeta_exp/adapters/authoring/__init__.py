@@ -1,0 +1,1 @@
+"""Authors and reviewers: models, files, people."""

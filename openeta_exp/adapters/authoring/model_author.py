@@ -1,0 +1,103 @@
+"""An author that is a language model with a clean context."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from openeta_exp.domain.artifact import Artifact, ArtifactKind
+from openeta_exp.domain.candidate import Candidate, Proposal
+from openeta_exp.domain.grasp_strategy import (
+    GraspStrategy,
+    check_revision,
+    parse_strategy,
+    render_strategy,
+)
+from openeta_exp.domain.model import ModelMessage, ModelReply, ModelRequest, ModelRole, TokenUsage
+from openeta_exp.domain.record import canonical_json
+from openeta_exp.domain.training import TrainingEvidence
+from openeta_exp.errors import ArtifactError, ProviderReplyError
+from openeta_exp.ports.provider import Provider
+from openeta_exp.wire.authoring import AuthorAnswer, AuthoringError, parse_author, render_evidence
+
+PROMPT = (
+    files("openeta_exp.adapters.authoring").joinpath("author_prompt.md").read_text(encoding="utf-8")
+)
+MAX_OUTPUT_TOKENS = 4096
+
+
+class ModelStrategyAuthor:
+    """See `ports.author.Author`; writes revisions of the first grasp strategy of the tree."""
+
+    def __init__(self, provider: Provider, *, name: str) -> None:
+        self._provider = provider
+        self.name = name
+
+    async def propose(self, evidence: TrainingEvidence) -> Proposal:
+        in_use = evidence.tree.grasp_strategies()
+        if not in_use:
+            return Proposal(candidate=None, reason="the tree holds no grasp strategy to revise")
+        try:
+            reply = await self._ask(evidence)
+        except ProviderReplyError as error:
+            return Proposal(
+                candidate=None,
+                reason=f"the author's answer cannot be used: {error}",
+                usage=TokenUsage(total_tokens=error.tokens),
+            )
+        try:
+            answer = parse_author(reply.text)
+            candidate = self._candidate(answer, in_use[0], evidence)
+        except AuthoringError as error:
+            return Proposal(candidate=None, reason=str(error), usage=reply.usage)
+        except ArtifactError as error:
+            return Proposal(candidate=None, reason="; ".join(error.problems), usage=reply.usage)
+        return Proposal(
+            candidate=candidate,
+            reason="proposed" if candidate is not None else f"author_no_change: {answer.reason}",
+            usage=reply.usage,
+        )
+
+    async def _ask(self, evidence: TrainingEvidence) -> ModelReply:
+        return await self._provider.complete(
+            ModelRequest(
+                role=ModelRole.STRATEGY_AUTHOR,
+                messages=(
+                    ModelMessage(role="system", text=PROMPT),
+                    ModelMessage(role="user", text=render_evidence(evidence)),
+                ),
+                max_output_tokens=MAX_OUTPUT_TOKENS,
+            )
+        )
+
+    def _candidate(
+        self, answer: AuthorAnswer, in_use: GraspStrategy, evidence: TrainingEvidence
+    ) -> Candidate | None:
+        """Raises: ArtifactError: The strategy breaks its schema or is no revision."""
+        if answer.strategy is None:
+            return None
+        written = parse_strategy(canonical_json(answer.strategy), source="the author's strategy")
+        check_revision(written, in_use)
+        stamped = written.model_copy(
+            update={
+                "provenance": {
+                    "author": self.name,
+                    "experiment_id": evidence.experiment_id,
+                    "generation": evidence.generation,
+                    "rationale": answer.reason,
+                }
+            }
+        )
+        return Candidate(
+            artifact=Artifact(
+                kind=ArtifactKind.GRASP_STRATEGY,
+                name=stamped.strategy_id,
+                text=render_strategy(stamped),
+            ),
+            supersedes=in_use.strategy_id,
+            parent_digest=evidence.tree.content_digest,
+            origin=f"author:{self.name}",
+            rationale=answer.reason,
+            supporting_episode_ids=tuple(
+                episode.episode_id for episode in evidence.episodes if not episode.success
+            ),
+        )
