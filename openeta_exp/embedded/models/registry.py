@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from openeta_exp.domain.model import ModelMessage
+from openeta_exp.embedded.models.candidate_reviewer import candidate_reviewer
 from openeta_exp.embedded.models.fixed_sequence import fixed_sequence
 from openeta_exp.embedded.models.planner.model import scripted_planner
+from openeta_exp.embedded.models.strategy_author import strategy_author
 
 ScriptedModel = Callable[[Sequence[ModelMessage]], str]
 """Answers a conversation. Keeps nothing between calls: everything it knows is in the messages."""
@@ -16,5 +18,7 @@ MODELS: Mapping[str, ScriptedModel] = MappingProxyType(
     {
         "scripted-planner": scripted_planner,
         "scripted-fixed-sequence": fixed_sequence,
+        "scripted-author": strategy_author,
+        "scripted-reviewer": candidate_reviewer,
     }
 )
