@@ -15,11 +15,11 @@ import hydra
 from omegaconf import DictConfig
 
 from openeta_exp.composition import (
+    COMPOSITION_ERRORS,
     VERSION_BASE,
     as_additions,
     composition_error,
     conf_dir,
-    is_composition_error,
     load_job_settings,
 )
 from openeta_exp.errors import InfrastructureError, UserError
@@ -57,10 +57,8 @@ def _compose_and_start(job: Callable[[DictConfig], None], arguments: Sequence[st
     )(job)
     try:
         start()
-    except Exception as error:
-        if is_composition_error(error):
-            raise composition_error(error, arguments) from error
-        raise
+    except COMPOSITION_ERRORS as error:
+        raise composition_error(error, arguments) from error
     return 0
 
 

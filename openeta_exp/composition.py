@@ -35,7 +35,8 @@ COMMAND_LINE = "command line"
 
 _PLAIN_OVERRIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)=")
 _OPTIONS = re.compile(r"(?!(?i:null|true|false)$)[A-Za-z_][A-Za-z0-9_./,-]*")
-_COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+"""What Hydra raises for input it cannot compose."""
 
 
 def conf_dir() -> Path:
@@ -92,7 +93,7 @@ def compose_settings(overrides: Sequence[str]) -> ExperimentSettings:
     try:
         with initialize_config_dir(version_base=VERSION_BASE, config_dir=str(conf_dir())):
             config = compose("config", as_additions(overrides), return_hydra_config=True)
-    except _COMPOSITION_ERRORS as error:
+    except COMPOSITION_ERRORS as error:
         raise composition_error(error, overrides) from error
     origin = _origin(cast(HydraConf, config.hydra), overrides=overrides)
     with open_dict(config):
@@ -176,11 +177,6 @@ def _one_line(text: str) -> str:
     lines = (line.strip() for line in text.splitlines())
     noise = ("full_key:", "object_type=", "reference_type=")
     return " ".join(line for line in lines if line and not line.startswith(noise))
-
-
-def is_composition_error(error: Exception) -> bool:
-    """Whether the error is the input's and not ours."""
-    return isinstance(error, _COMPOSITION_ERRORS)
 
 
 def _origin(hydra: HydraConf, *, overrides: Sequence[str]) -> Origin:
