@@ -89,8 +89,7 @@ def seen_surface(
     Args:
         mask: `[H, W]`.
         depth_m: `[H, W]` along the optical axis, 0 where unknown.
-        intrinsics: Principal point in continuous image coordinates: the centre of an image of
-            width W is W / 2, and the middle of its first pixel is 0.5.
+        intrinsics: See `points_in_camera`.
         world_from_camera: 4x4, OpenCV axes.
 
     Raises:
@@ -114,15 +113,10 @@ def seen_surface(
     step_m = _MAX_DEPTH_SLOPE * depth / intrinsics.fx
     solid = _solid_pixels(part, depth, step_m)
     v, u = np.indices(part.shape)
-    rays = np.stack(
-        [
-            (u + columns[0] - 0.5 - intrinsics.cx) / intrinsics.fx,
-            (v + rows[0] - 0.5 - intrinsics.cy) / intrinsics.fy,
-            np.ones(part.shape),
-        ],
-        axis=-1,
+    points = to_world(
+        points_in_camera(u + columns[0] - 1, v + rows[0] - 1, depth, intrinsics=intrinsics),
+        world_from_camera,
     )
-    points = to_world(rays * depth[..., None], world_from_camera)
     outline = [
         _half_a_pixel_beyond(points, solid, depth, step_m, side=side, focal_px=intrinsics.fx)
         for side in _SIDES
@@ -167,6 +161,19 @@ def smallest_rectangle(points_xy_m: Array) -> Rectangle:
         long_m=max(width, depth),
         short_yaw_rad=float((yaw + np.pi / 2) % np.pi - np.pi / 2),
     )
+
+
+def points_in_camera(
+    u: NDArray[np.integer], v: NDArray[np.integer], depth_m: Array, *, intrinsics: Intrinsics
+) -> Array:
+    """What pixels (column `u`, row `v`) at some depth show, `[..., 3]`, OpenCV frame.
+
+    The principal point is read in continuous image coordinates: the centre of an image of width W
+    is W / 2, and the middle of its first pixel is 0.5.
+    """
+    x = (u + 0.5 - intrinsics.cx) / intrinsics.fx
+    y = (v + 0.5 - intrinsics.cy) / intrinsics.fy
+    return np.stack([x * depth_m, y * depth_m, depth_m], axis=-1)
 
 
 def to_world(points_m: Array, world_from_camera: ArrayLike) -> Array:

@@ -19,6 +19,10 @@ class ImageError(ValueError):
     """The bytes are not the image they should be."""
 
 
+class ImageKindError(ImageError):
+    """They are an image, but not of the kind that was asked for."""
+
+
 def decode_rgb(png: bytes) -> NDArray[np.uint8]:
     """`[H, W, 3]` colour.
 
@@ -28,16 +32,25 @@ def decode_rgb(png: bytes) -> NDArray[np.uint8]:
     return np.asarray(_opened(png).convert("RGB"))
 
 
+def decode_grey(png: bytes) -> NDArray[np.uint8]:
+    """`[H, W]` pixel values of an image with one 8-bit channel.
+
+    Raises:
+        ImageError: No image; `ImageKindError` if it has more than one channel.
+    """
+    image = _opened(png)
+    if image.mode not in ("1", "L"):
+        raise ImageKindError(f"a mask has one 8-bit channel, this image is {image.mode}")
+    return np.asarray(image.convert("L"))
+
+
 def decode_mask(png: bytes) -> NDArray[np.bool_]:
     """`[H, W]`, True where a one-channel image is not black.
 
     Raises:
-        ImageError: No image, or more than one channel.
+        ImageError: No image; `ImageKindError` if it has more than one channel.
     """
-    image = _opened(png)
-    if image.mode not in ("1", "L"):
-        raise ImageError(f"a mask has one 8-bit channel, this image is {image.mode}")
-    return np.asarray(image, dtype=np.uint8) > 0
+    return decode_grey(png) > 0
 
 
 def decode_depth_m(png: bytes, *, scale: float = DEPTH_SCALE) -> NDArray[np.float32]:
@@ -48,11 +61,11 @@ def decode_depth_m(png: bytes, *, scale: float = DEPTH_SCALE) -> NDArray[np.floa
         scale: Pixel value per metre.
 
     Raises:
-        ImageError: No image, or not 16-bit grey.
+        ImageError: No image; `ImageKindError` if it is not 16-bit grey.
     """
     image = _opened(png)
     if image.mode not in ("I;16", "I;16B", "I"):
-        raise ImageError(f"depth is a 16-bit grey image, this one is {image.mode}")
+        raise ImageKindError(f"depth is a 16-bit grey image, this one is {image.mode}")
     return np.asarray(np.asarray(image).astype(np.float32) / np.float32(scale))
 
 

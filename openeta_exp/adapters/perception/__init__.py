@@ -1,0 +1,1 @@
+"""Perception services behind the port."""
