@@ -48,6 +48,13 @@ class ConcurrencySettings(Record):
     """How long a model call may wait for its turn."""
 
 
+class RecordingSettings(Record):
+    """What a session leaves behind besides its trace."""
+
+    frames: Literal["none", "all"] = "none"
+    """Whether the images each decision rested on are kept, a few megabytes an episode."""
+
+
 def _check_tree(tree: str) -> str:
     if tree not in SHIPPED_TREES and not Path(tree).is_dir():
         raise ValueError(f"is no directory; use one, or one of {', '.join(SHIPPED_TREES)}")
@@ -83,6 +90,7 @@ class ExperimentSettings(Record):
     planner: PlannerSettings = ModelPlannerSettings()
     baseline: BaselineSettings = BaselineSettings()
     tracking: TrackingSettings = MlflowTrackingSettings()
+    recording: RecordingSettings = RecordingSettings()
     fresh: bool = False
     """Whether to run finished episodes again."""
 
