@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, betaln, logsumexp
+from scipy.special import betaincc, betaln
 
 from openeta_exp.statistics.intervals import Interval, require_counts
 from openeta_exp.statistics.roots import falling_root
@@ -24,7 +24,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 # The weights add up to one, so the finite mixture is itself a valid e-value, whatever the
 # quadrature error.
 _SHARES = (_NODES + 1) / 2
-_LOG_WEIGHTS = np.log(_WEIGHTS / 2)
+_WEIGHTS = _WEIGHTS / 2
 
 
 def discordant_e_value(
@@ -85,7 +85,14 @@ def log_gain_e_value(
         + np.multiply.outer(lost, np.log1p(-_SHARES))
         + np.multiply.outer(ties, np.log1p(-bets * at_most))
     )
-    return np.asarray(logsumexp(log_path + _LOG_WEIGHTS, axis=-1), dtype=np.float64)
+    return _log_mixture(log_path)
+
+
+def _log_mixture(log_path: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted mean over the bets in the last axis, in logarithms."""
+    best = log_path.max(axis=-1, keepdims=True)
+    mean = np.exp(log_path - best) @ _WEIGHTS
+    return np.asarray(best[..., 0] + np.log(mean), dtype=np.float64)
 
 
 def mean_gain_e_value(differences: Sequence[float], *, at_most: float = 0.0) -> float:
@@ -94,7 +101,7 @@ def mean_gain_e_value(differences: Sequence[float], *, at_most: float = 0.0) -> 
         raise ValueError("paired differences lie in [-1, 1]")
     centred = np.asarray(differences, dtype=np.float64)[:, None] - at_most
     log_path = np.log1p(_SHARES / (1 + at_most) * centred).sum(axis=0)
-    return bounded_exp(float(logsumexp(log_path + _LOG_WEIGHTS)))
+    return bounded_exp(float(_log_mixture(log_path)))
 
 
 def fixed_bet_e_value(differences: Sequence[float], *, bet: float, at_most: float = 0.0) -> float:
