@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
+from anyio import to_thread
 
+from openeta_exp.adapters.provider.dialect import Dialect
 from openeta_exp.adapters.provider.failures import (
     Failure,
     classify,
@@ -28,6 +31,8 @@ from openeta_exp.wire.openai_chat import (
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
+
+logger = logging.getLogger(__name__)
 
 MAX_CONNECT_S = 10.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -75,26 +80,55 @@ class ChatEndpoint:
         self._config = config
         self._clock = clock
         self._client: AsyncOpenAI | None = None
+        self._opening = anyio.Lock()
+        self._dialect = Dialect()
 
     @property
     def model(self) -> str:
         return self._config.model
 
+    async def open(self) -> AsyncOpenAI:
+        """The client, made on first use: importing it takes a second, in a thread."""
+        if self._client is not None:
+            return self._client
+        async with self._opening:
+            if self._client is None:
+                self._client = await to_thread.run_sync(self._make_client)
+            return self._client
+
     async def send(self, request: ModelRequest, *, max_images: int) -> ChatReply | Failure:
-        """Ask once. Whatever goes wrong outside comes back as a `Failure`."""
-        body = render_request(request, model=self._config.model, max_images=max_images)
+        """Ask once. Whatever goes wrong outside comes back as a `Failure`.
+
+        If the endpoint refuses an optional field, the request is worded without it and sent
+        again at once; later requests are worded like that from the start.
+        """
+        client = await self.open()
+        # The client's own timeout is per read: an endpoint that trickles would hold it for ever.
         with anyio.move_on_after(self._config.timeout_s):
-            return await self._post(body)
-        return unreachable(self._said(f"no answer in {self._config.timeout_s:g} s"))
+            while True:
+                outcome = await self._post(client, self._render(request, max_images))
+                if outcome is not None:
+                    return outcome
+        return self._too_slow()
 
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.close()
 
-    async def _post(self, body: bytes) -> ChatReply | Failure:
+    def _render(self, request: ModelRequest, max_images: int) -> bytes:
+        return render_request(
+            request,
+            model=self._config.model,
+            max_images=max_images,
+            max_tokens_field=self._dialect.max_tokens_field,
+            omit=self._dialect.omit,
+        )
+
+    async def _post(self, client: AsyncOpenAI, body: bytes) -> ChatReply | Failure | None:
+        """None: the endpoint wants other words, and they are known now."""
         import openai
 
-        client = self._open()
+        dialect = self._dialect
         try:
             # `chat.completions.create` walks every message against its type hints: 5 ms of CPU
             # for a conversation of 20 messages. The body is rendered here, and posted as it is.
@@ -108,12 +142,24 @@ class ChatEndpoint:
         except ChatFormatError as error:
             return unusable(self._said(f"the answer is no chat completion: {error}"))
         except openai.APIStatusError as error:
-            return self._classify(error)
+            return None if self._adapt(error, dialect) else self._classify(error)
         except openai.APITimeoutError:
-            return unreachable(self._said(f"no answer in {self._config.timeout_s:g} s"))
+            return self._too_slow()
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             return unreachable(self._said(f"{type(cause).__name__}: {cause}"))
+
+    def _adapt(self, error: APIStatusError, dialect: Dialect) -> bool:
+        """Learn from a refusal of the dialect the request was worded in."""
+        text = f"{error.code} {error.message}"
+        adapted = dialect.after_refusal(error.status_code, parameter=error.param or "", text=text)
+        if adapted is None:
+            return False
+        joined = self._dialect.joined(adapted)
+        if joined != self._dialect:
+            logger.warning("%s; asking in other words", self._said(error.message))
+        self._dialect = joined
+        return True
 
     def _classify(self, error: APIStatusError) -> Failure:
         return classify(
@@ -124,22 +170,22 @@ class ChatEndpoint:
             now_unix_s=self._clock.unix_s(),
         )
 
+    def _too_slow(self) -> Failure:
+        return unreachable(self._said(f"no answer in {self._config.timeout_s:g} s"))
+
     def _said(self, text: str) -> str:
         where = f"{self._config.model} at {urlsplit(self._config.base_url).hostname}"
         return presentable(f"{where}: {text}", secret=self._config.api_key)
 
-    def _open(self) -> AsyncOpenAI:
-        """The client, made on first use: importing it takes a second."""
-        if self._client is None:
-            from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+    def _make_client(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
-            timeout_s = self._config.timeout_s
-            self._client = AsyncOpenAI(
-                base_url=self._config.root,
-                api_key=self._config.api_key or _NO_KEY,
-                max_retries=0,
-                timeout=Timeout(timeout_s, connect=min(timeout_s, MAX_CONNECT_S)),
-                # A proxy named in the environment is for the outside world.
-                http_client=DefaultAsyncHttpxClient(trust_env=not self._config.is_local),
-            )
-        return self._client
+        timeout_s = self._config.timeout_s
+        return AsyncOpenAI(
+            base_url=self._config.root,
+            api_key=self._config.api_key or _NO_KEY,
+            max_retries=0,
+            timeout=Timeout(timeout_s, connect=min(timeout_s, MAX_CONNECT_S)),
+            # A proxy named in the environment is for the outside world.
+            http_client=DefaultAsyncHttpxClient(trust_env=not self._config.is_local),
+        )

@@ -36,12 +36,15 @@ class _Call:
 
     Attributes:
         at: The endpoint to ask next.
+        latency_s: Of the last request alone, without waits between attempts.
         hopeless: Endpoints this call will not ask again.
         failed: Endpoints that failed in this call.
     """
 
     request: ModelRequest
     at: Endpoint
+    queue_wait_s: float = 0.0
+    latency_s: float = 0.0
     usage: TokenUsage = field(default_factory=TokenUsage)
     attempts: int = 0
     hopeless: set[Endpoint] = field(default_factory=set)
@@ -94,7 +97,7 @@ class OpenAiProvider:
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         async with self._limiter.slot() as queue_wait_s:
-            return await self._answer(_Call(request, self._preferred), queue_wait_s)
+            return await self._answer(_Call(request, self._preferred, queue_wait_s))
 
     async def ping(self) -> str:
         request = ModelRequest(
@@ -125,16 +128,14 @@ class OpenAiProvider:
         for endpoint in self._endpoints.values():
             await endpoint.aclose()
 
-    async def _answer(self, call: _Call, queue_wait_s: float) -> ModelReply:
+    async def _answer(self, call: _Call) -> ModelReply:
         while True:
-            began_s = self._clock.monotonic_s()
             outcome = await self._send(call)
-            latency_s = self._clock.monotonic_s() - began_s
             if isinstance(outcome, ChatReply):
                 await self._charge(call, outcome)
                 failure = _flaw(outcome, call.request)
                 if failure is None:
-                    return self._accept(call, outcome, queue_wait_s, latency_s=latency_s)
+                    return self._accept(call, outcome)
             else:
                 failure = outcome
             await self._after(call, failure)
@@ -145,9 +146,13 @@ class OpenAiProvider:
         self._retries += call.attempts > 0
         call.attempts += 1
         planner = call.request.role is ModelRole.PLANNER
-        return await self._endpoints[call.at].send(
-            call.request, max_images=MAX_PLANNER_IMAGES if planner else MAX_IMAGES
-        )
+        max_images = MAX_PLANNER_IMAGES if planner else MAX_IMAGES
+        endpoint = self._endpoints[call.at]
+        await endpoint.open()
+        began_s = self._clock.monotonic_s()
+        outcome = await endpoint.send(call.request, max_images=max_images)
+        call.latency_s = self._clock.monotonic_s() - began_s
+        return outcome
 
     async def _charge(self, call: _Call, reply: ChatReply) -> None:
         usage = reported_usage(reply.usage)
@@ -157,9 +162,7 @@ class OpenAiProvider:
         role = call.request.role
         self._usage_by_role[role] = self._usage_by_role.get(role, TokenUsage()) + usage
 
-    def _accept(
-        self, call: _Call, reply: ChatReply, queue_wait_s: float, *, latency_s: float
-    ) -> ModelReply:
+    def _accept(self, call: _Call, reply: ChatReply) -> ModelReply:
         self._preferred = call.at
         self._fallbacks += call.at is Endpoint.FALLBACK
         return ModelReply(
@@ -168,8 +171,8 @@ class OpenAiProvider:
             model=reply.model or self._endpoints[call.at].model,
             endpoint=call.at,
             attempts=call.attempts,
-            queue_wait_s=queue_wait_s,
-            latency_s=latency_s,
+            queue_wait_s=call.queue_wait_s,
+            latency_s=call.latency_s,
         )
 
     async def _after(self, call: _Call, failure: Failure) -> None:
