@@ -25,12 +25,14 @@ from openeta_exp.domain.identity import Digest
 
 @dataclass(slots=True, kw_only=True)
 class BatchHistory:
-    """One batch over all its runs: the same command again continues the same batch.
+    """One batch under one arm, over all its runs: the same command again continues it.
 
     Attributes:
         started: As the latest run announced it.
+        first_started_s: Unix time of the first run. With id and arm it names the batch, also
+            where several journals are shown together.
         outcomes: By episode digest; verdicts of earlier batches that are reused come first.
-        ended_here: How many outcomes this batch has brought itself, breakages included.
+        reused: How many of those there were when the batch first began.
         running: Episodes that have begun and not ended, with their Unix time of beginning.
         ended: The end of the latest run; None while it runs, or if it was killed.
         runs: How often the batch was started.
@@ -38,8 +40,9 @@ class BatchHistory:
     """
 
     started: BatchStarted
+    first_started_s: float
     outcomes: dict[Digest, EpisodeOutcome] = field(default_factory=dict)
-    ended_here: int = 0
+    reused: int = 0
     running: dict[str, float] = field(default_factory=dict)
     ended: BatchEnded | None = None
     runs: int = 0
@@ -50,8 +53,13 @@ class History:
     """Facts in the order of the journal -> batches in the order in which they began."""
 
     def __init__(self) -> None:
-        self.batches: dict[str, BatchHistory] = {}
+        self._batches: dict[tuple[str, Digest], BatchHistory] = {}
+        self._current: dict[str, BatchHistory] = {}
         self._verdicts: dict[Digest, dict[Digest, EpisodeResult]] = {}
+
+    @property
+    def batches(self) -> tuple[BatchHistory, ...]:
+        return tuple(self._batches.values())
 
     def add(self, event: Event) -> BatchHistory | None:
         """Take one fact; return the batch it belongs to, or None if that was never announced."""
@@ -59,7 +67,7 @@ class History:
             case BatchStarted():
                 return self._start(event)
             case EpisodeStarted() | EpisodeEnded() | BatchEnded():
-                batch = self.batches.get(event.batch_id)
+                batch = self._current.get(event.batch_id)
                 if batch is not None:
                     self._go_on(batch, event)
                 return batch
@@ -77,16 +85,23 @@ class History:
                 assert_never(event)
 
     def _start(self, event: BatchStarted) -> BatchHistory:
-        batch = self.batches.setdefault(event.batch_id, BatchHistory(started=event))
-        batch.started = event
-        batch.ended = None
-        batch.runs += 1
-        batch.running.clear()
-        known = self._verdicts.get(event.arm.content_digest, {})
+        arm = event.arm.content_digest
+        batch = self._batches.get((event.batch_id, arm))
+        if batch is None:
+            batch = BatchHistory(started=event, first_started_s=event.at_s)
+            self._batches[event.batch_id, arm] = batch
+        self._current[event.batch_id] = batch
+        known = self._verdicts.get(arm, {})
         for spec in event.manifest.episodes:
             verdict = known.get(spec.content_digest)
             if verdict is not None:
                 batch.outcomes.setdefault(verdict.spec_digest, verdict)
+        if batch.runs == 0:
+            batch.reused = len(batch.outcomes)
+        batch.started = event
+        batch.ended = None
+        batch.runs += 1
+        batch.running.clear()
         return batch
 
     def _go_on(
@@ -97,7 +112,6 @@ class History:
                 batch.running[episode_id] = at_s
             case EpisodeEnded(outcome=outcome):
                 batch.running.pop(outcome.episode_id, None)
-                batch.ended_here += 1
                 self._keep(batch, outcome)
             case BatchEnded():
                 batch.ended = event

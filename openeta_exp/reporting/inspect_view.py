@@ -82,7 +82,7 @@ def inspect(journal: Journal, *, source: str) -> Inspection:
     for seq, event in journal.events():
         history.add(event)
         last = seq
-    batches = tuple(_inspected(batch) for batch in history.batches.values())
+    batches = tuple(_inspected(batch) for batch in history.batches)
     return Inspection(journal=source, event_count=last, batches=batches)
 
 

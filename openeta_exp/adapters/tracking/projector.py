@@ -1,0 +1,236 @@
+"""The projector: reads facts line by line and shows them in MLflow, in a process of its own.
+
+Not a thread of the run: importing MLflow and making its tables takes seconds of pure Python, and
+in the same interpreter those are seconds in which every episode waits its turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
+
+from pydantic import TypeAdapter
+
+from openeta_exp.adapters.tracking.messages import (
+    Fact,
+    Farewell,
+    FromProjector,
+    MlflowTarget,
+    Shown,
+    ToProjector,
+    Trouble,
+)
+from openeta_exp.adapters.tracking.run_view import (
+    HIGH_WATER_TAG,
+    Closing,
+    Curves,
+    Point,
+    close_batch,
+    identity_tags,
+    opening_texts,
+    run_name,
+    run_params,
+    run_tags,
+)
+from openeta_exp.domain.event import BatchEnded, BatchStarted, EpisodeEnded, Event
+from openeta_exp.domain.history import BatchHistory, History
+
+if TYPE_CHECKING:
+    from openeta_exp.adapters.tracking.mlflow_runs import MlflowRuns
+
+logger = logging.getLogger(__name__)
+
+_EVERY_S = 2.0
+"""Facts are shown together, at most this often."""
+_PATIENCE_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Pauses between attempts while MLflow does not answer; the last one is repeated."""
+_MESSAGE: TypeAdapter[ToProjector] = TypeAdapter(ToProjector)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A batch, what of it has not been shown yet, and up to which fact MLflow has it."""
+
+    batch: BatchHistory
+    curves: Curves = field(default_factory=Curves)
+    points: list[tuple[int, Point]] = field(default_factory=list)
+    opened: tuple[int, BatchStarted] | None = None
+    closing: tuple[int, Closing] | None = None
+    seq: int = 0
+    """The latest fact."""
+    shown: int = -1
+    """The latest fact that is in MLflow; -1 as long as that is not known."""
+    run_id: str = ""
+
+
+class Projector:
+    """Facts in, MLflow runs out. What could not be shown stays and is shown by the next attempt."""
+
+    def __init__(self, connect: Callable[[], MlflowRuns]) -> None:
+        self._connect = connect
+        self._runs: MlflowRuns | None = None
+        self._history = History()
+        self._by_batch: dict[int, _Run] = {}
+        self._waiting: dict[int, _Run] = {}
+        self._seq = 0
+
+    def add(self, seq: int, event: Event) -> None:
+        """Take one fact; facts that come again are passed over."""
+        if seq <= self._seq:
+            return
+        self._seq = seq
+        batch = self._history.add(event)
+        if batch is None:
+            return
+        run = self._by_batch.setdefault(id(batch), _Run(batch))
+        run.seq = seq
+        self._waiting[id(batch)] = run
+        match event:
+            case BatchStarted():
+                if batch.runs == 1:
+                    run.curves.begin(batch)
+                run.opened, run.closing = (seq, event), None
+            case EpisodeEnded(outcome=outcome, at_s=at_s):
+                run.points += ((seq, point) for point in run.curves.advance(outcome, at_s=at_s))
+            case BatchEnded():
+                run.closing = (seq, close_batch(batch))
+            case _:
+                pass  # Of no batch, or nothing that is plotted.
+
+    def flush(self) -> Shown | None:
+        """Show everything that waits; None if nothing did.
+
+        Raises:
+            MLFLOW_ERRORS: Some of it is still waiting.
+        """
+        if not self._waiting:
+            return None
+        if self._runs is None:
+            self._runs = self._connect()
+        place = ""
+        for key, run in list(self._waiting.items()):
+            self._show(run, self._runs)
+            place = self._runs.place(run.run_id)
+            del self._waiting[key]
+        return Shown(seq=self._seq, place=place)
+
+    def _show(self, run: _Run, runs: MlflowRuns) -> None:
+        started = run.batch.started
+        if run.shown < 0:
+            run.run_id, tags = runs.find_or_create(
+                identity_tags(run.batch),
+                name=run_name(started),
+                started_ms=int(run.batch.first_started_s * 1000),
+            )
+            run.shown = int(tags.get(HIGH_WATER_TAG, "0"))
+        if run.seq <= run.shown:
+            run.points.clear()
+            return
+        if run.opened is not None and run.opened[0] > run.shown:
+            runs.open(run.run_id, params=run_params(started), tags=run_tags(run.batch))
+            runs.attach(run.run_id, opening_texts(started))
+        runs.plot(run.run_id, [point for seq, point in run.points if seq > run.shown])
+        if run.closing is not None and run.closing[0] > run.shown:
+            closing = run.closing[1]
+            runs.plot(run.run_id, closing.points)
+            runs.attach(run.run_id, closing.texts)
+            runs.tag(run.run_id, closing.tags)
+            runs.end(run.run_id, interrupted=closing.interrupted, at_ms=closing.at_ms)
+        # Last: what was only half shown is shown again, and that changes nothing.
+        runs.tag(run.run_id, {HIGH_WATER_TAG: str(run.seq)})
+        run.shown = run.seq
+        run.points.clear()
+
+
+def main() -> None:
+    """Read the target and then facts from stdin; report on stdout; log on stderr."""
+    os.nice(5)
+    reports = os.fdopen(os.dup(1), "wb", buffering=0)
+    # Whatever a library prints must not end up between the reports.
+    os.dup2(2, 1)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    target = MlflowTarget.from_json(sys.stdin.buffer.readline())
+    facts: queue.SimpleQueue[Fact | Farewell] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, facts), daemon=True).start()
+
+    def report(message: FromProjector) -> None:
+        reports.write(message.to_json().encode("utf-8") + b"\n")
+
+    serve(Projector(lambda: _connect(target)), facts, report=report)
+    logging.shutdown()
+    # The reader waits for a run that has nothing more to say; Python would stumble over it.
+    os._exit(0)
+
+
+def serve(
+    projector: Projector,
+    facts: queue.SimpleQueue[Fact | Farewell],
+    *,
+    report: Callable[[FromProjector], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Show facts until the farewell, and try for ever: how long to wait decides the tracker."""
+    # Here, and not above: the reader must already watch for the end of the run.
+    from openeta_exp.adapters.tracking.mlflow_runs import MLFLOW_ERRORS
+
+    failures = 0
+    leaving = False
+    while True:
+        if not leaving:
+            leaving = _take(projector, facts)
+        try:
+            shown = projector.flush()
+        except MLFLOW_ERRORS as error:
+            logger.warning("MLflow did not take what was to be shown", exc_info=True)
+            report(Trouble(message=_one_line(error)))
+            sleep(_PATIENCE_S[min(failures, len(_PATIENCE_S) - 1)])
+            failures += 1
+            continue
+        failures = 0
+        if shown is not None:
+            report(shown)
+        if leaving:
+            return
+
+
+def _take(projector: Projector, facts: queue.SimpleQueue[Fact | Farewell]) -> bool:
+    """Wait for a fact, then take what comes within a moment; True at the farewell."""
+    message = facts.get()
+    until_s = time.monotonic() + _EVERY_S
+    while True:
+        if isinstance(message, Farewell):
+            return True
+        projector.add(message.seq, message.event)
+        try:
+            message = facts.get(timeout=max(0.0, until_s - time.monotonic()))
+        except queue.Empty:
+            return False
+
+
+def _read(stream: BinaryIO, facts: queue.SimpleQueue[Fact | Farewell]) -> None:
+    for line in stream:
+        facts.put(_MESSAGE.validate_json(line))
+    # The run is gone, killed or tired of waiting, and the journal has everything.
+    os._exit(1)
+
+
+def _connect(target: MlflowTarget) -> MlflowRuns:
+    from openeta_exp.adapters.tracking.mlflow_runs import MlflowRuns
+
+    return MlflowRuns(target)
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"[:300]
+
+
+if __name__ == "__main__":
+    main()
