@@ -37,7 +37,7 @@ def asking(
     return ModelRequest(
         role=role,
         messages=(
-            ModelMessage(role="system", text="You plan."),
+            ModelMessage(role="system", text="Answer in JSON"),
             ModelMessage(role="user", text=text, images=attached),
         ),
         max_output_tokens=max_output_tokens,

@@ -69,7 +69,7 @@ async def test_the_request_is_json_mode_at_temperature_zero_with_images_after_th
     assert body == {
         "model": "m",
         "messages": [
-            {"role": "system", "content": "You plan."},
+            {"role": "system", "content": "Answer in JSON"},
             {
                 "role": "user",
                 "content": [
