@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 COMMANDS = ("preflight", "run", "capacity", "inspect")
 
@@ -26,13 +27,13 @@ class Asked:
     Attributes:
         problems: Flags that cannot be carried out, one sentence each.
         overrides: What to compose the settings from.
-        print_full: Whether the whole result goes to stdout.
+        report: What a run prints: the result file itself, a short report, or one with all of it.
         copy_to: Where the result file is copied.
     """
 
     problems: tuple[str, ...]
     overrides: tuple[str, ...]
-    print_full: bool
+    report: Literal["result", "short", "full"]
     copy_to: Path | None = None
 
 
@@ -58,7 +59,7 @@ def read_batch_line(arguments: list[str]) -> Asked:
             *_shared(flags, experiment_id=flags.batch_id),
             *flags.overrides,
         ),
-        print_full=True,
+        report="result",
         copy_to=flags.output,
     )
 
@@ -94,7 +95,7 @@ def read_command_line(arguments: list[str]) -> Asked:
             *_selection(flags.episode_id),
             *flags.overrides,
         ),
-        print_full=flags.print_full_result,
+        report="full" if flags.print_full_result else "short",
     )
 
 

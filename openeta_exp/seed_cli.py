@@ -65,7 +65,9 @@ def _report(settings: ExperimentSettings, asked: Asked, *, since_s: float) -> No
     if asked.copy_to is not None:
         asked.copy_to.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(asked.copy_to, content)
-    report = run_report(
-        parse_batch_result(content, source=str(path)), path=path, full=asked.print_full
-    )
+    if asked.report == "result":
+        Console().text(content.decode("utf-8"))
+        return
+    result = parse_batch_result(content, source=str(path))
+    report = run_report(result, path=path, full=asked.report == "full")
     Console().text(json.dumps(report, indent=2) + "\n")

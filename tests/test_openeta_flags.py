@@ -57,7 +57,7 @@ def test_the_printed_batch_line_is_understood() -> None:
     assert composed.concurrency.episodes == 10
     assert composed.approvement.profile == "reviewed_autonomy"
     assert asked.copy_to == Path("outputs/parallel-libero.json")
-    assert asked.print_full
+    assert asked.report == "result"
 
 
 def test_validate_only_is_the_validate_command() -> None:
@@ -70,6 +70,8 @@ def test_validate_only_is_the_validate_command() -> None:
 def test_the_printed_run_line_is_understood() -> None:
     composed = settings(command(RUN))
 
+    assert command(RUN).report == "short"
+    assert command(f"{RUN} --print-full-result").report == "full"
     assert composed.command.kind == "run"
     assert composed.experiment_id == "libero-grasp-v1"
     assert composed.concurrency.episodes == 4
