@@ -16,7 +16,7 @@ from openeta_exp.statistics.intervals import require_counts
 PRIOR_DIRECTION = 0.5
 PRIOR_TIE = 1.0
 
-QUANTILES = 1000
+QUANTILES = 400
 """Points of the integral over how often arms differ; good for three digits."""
 
 
