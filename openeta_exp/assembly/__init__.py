@@ -24,6 +24,7 @@ def execute(settings: ExperimentSettings) -> int:
     from openeta_exp.settings.command import (
         CapacitySettings,
         InspectSettings,
+        IterateSettings,
         PreflightSettings,
         RunSettings,
         TrackSettings,
@@ -35,6 +36,10 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.run import run
 
             return run(settings)
+        case IterateSettings():
+            from openeta_exp.assembly.iterate import iterate
+
+            return iterate(settings)
         case ValidateSettings():
             from openeta_exp.assembly.checks import validate
 
@@ -47,10 +52,10 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.checks import preflight
 
             return preflight(settings, asked)
-        case InspectSettings():
+        case InspectSettings() as asked_of:
             from openeta_exp.assembly.history import inspect
 
-            return inspect(settings)
+            return inspect(settings, asked_of)
         case TrackSettings():
             from openeta_exp.assembly.history import track
 

@@ -15,8 +15,8 @@ from openeta_exp.adapters.store.layout import ExperimentLayout, PhaseLayout
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.session_log import FolderSessionLogs
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.adapters.tracking.null_tracker import NullTracker
 from openeta_exp.assembly.run import batch_plan, episode_world
-from openeta_exp.assembly.tracking import NullTracker
 from openeta_exp.assembly.world import World, baseline_tree, open_world
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.episode import CleanupStatus, EpisodeFailure, EpisodeOutcome

@@ -1,13 +1,56 @@
-"""`command=inspect` and `command=track`."""
+"""`command=inspect` and `command=track`: what a journal says, to a person and to a tracker."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.assembly.tracking import open_tracker
+from openeta_exp.errors import SettingsError
+from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.inspect_view import inspect as read_inspection
+from openeta_exp.reporting.inspect_view import inspect_view
+from openeta_exp.settings.command import InspectSettings
 from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.settings.tracking import NoTrackingSettings
 
 
-def inspect(settings: ExperimentSettings) -> int:
+@contextmanager
+def reading_journal(settings: ExperimentSettings) -> Iterator[tuple[SqliteJournal, Path]]:
+    """The experiment's journal, which another process may be writing.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    journal = SqliteJournal(layout.journal, read_only=True)
+    try:
+        yield journal, layout.journal
+    finally:
+        journal.close()
+
+
+def inspect(settings: ExperimentSettings, asked: InspectSettings) -> int:
+    """Show what has been recorded so far."""
+    console = Console()
+    with reading_journal(settings) as (journal, path):
+        found = read_inspection(journal, source=str(path))
+    if asked.format == "json":
+        console.text(found.to_json() + "\n")
+    else:
+        console.show(inspect_view(found))
     return 0
 
 
 def track(settings: ExperimentSettings) -> int:
-    return 0
+    """Project the journal to the tracking server again; what is shown already is left alone."""
+    if isinstance(settings.tracking, NoTrackingSettings):
+        raise SettingsError("tracking = none: there is nowhere to track to; use tracking=mlflow")
+    with (
+        reading_journal(settings) as (journal, _),
+        open_tracker(settings, Console(), journal=journal),
+    ):
+        return 0

@@ -77,7 +77,7 @@ async def _run(
     async with open_world(settings, manifest) as world:
         console.provider = world.provider.metrics
         plan = await batch_plan(settings, manifest, tree, world, phase=PHASE)
-        with open_tracker(settings, console) as tracker:
+        with open_tracker(settings, console, journal=store.journal) as tracker:
             report = await run_experiment(
                 plan,
                 world=episode_world(

@@ -15,6 +15,7 @@ from openeta_exp.adapters.mcp_connection import Transport
 from openeta_exp.adapters.perception.mcp_perception import McpPerception
 from openeta_exp.adapters.planner.history import HistoryLimits
 from openeta_exp.adapters.planner.model_planner import ModelPlanner, PlannerLimits
+from openeta_exp.adapters.provider.by_role import ByRoleProvider
 from openeta_exp.adapters.provider.endpoint import EndpointConfig
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
 from openeta_exp.adapters.provider.openai_provider import OpenAiProvider
@@ -24,6 +25,7 @@ from openeta_exp.adapters.store.artifact_tree import baseline_folders, read_tree
 from openeta_exp.assembly.machine import environment_processes
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.manifest import Manifest
+from openeta_exp.domain.model import ModelRole
 from openeta_exp.embedded.addresses import EmbeddedAddresses, HostOptions, SimulatorRequest
 from openeta_exp.embedded.launch import embedded_host
 from openeta_exp.ports.clock import Clock
@@ -166,25 +168,41 @@ def _perception(
             assert_never(settings.perception)
 
 
+_SCRIPTED_ROLES = {
+    ModelRole.STRATEGY_AUTHOR: "scripted-author",
+    ModelRole.STRATEGY_REVIEWER: "scripted-reviewer",
+    ModelRole.SKILL_REVIEWER: "scripted-reviewer",
+}
+
+
 def _provider(
     settings: ExperimentSettings, addresses: EmbeddedAddresses | None, *, clock: Clock
-) -> OpenAiProvider:
+) -> Provider:
     limits = settings.concurrency
     limiter = ProviderLimiter(
         limits.provider, queue_timeout_s=limits.provider_queue_timeout_s, clock=clock
     )
-    match settings.provider:
-        case EmbeddedProviderSettings(model=model):
-            return OpenAiProvider(
-                EndpointConfig(
-                    base_url=_known(addresses).models_url,
-                    model=model,
-                    timeout_s=_EMBEDDED_TIMEOUT_S,
-                ),
-                limiter=limiter,
-                clock=clock,
+    given = settings.provider
+    match given:
+        case EmbeddedProviderSettings():
+            base_url = _known(addresses).models_url
+
+            def scripted(model: str) -> OpenAiProvider:
+                endpoint = EndpointConfig(base_url=base_url, model=model, timeout_s=given.timeout_s)
+                return OpenAiProvider(
+                    endpoint,
+                    limiter=limiter,
+                    clock=clock,
+                    max_attempts=given.max_attempts,
+                    backoff_s=given.backoff_s,
+                )
+
+            models = {name: scripted(name) for name in set(_SCRIPTED_ROLES.values())}
+            return ByRoleProvider(
+                scripted(given.model),
+                {role: models[name] for role, name in _SCRIPTED_ROLES.items()},
             )
-        case OpenAiProviderSettings() as given:
+        case OpenAiProviderSettings():
             return OpenAiProvider(
                 _endpoint(given, timeout_s=given.timeout_s),
                 fallback=None
@@ -196,7 +214,7 @@ def _provider(
                 backoff_s=given.backoff_s,
             )
         case _:
-            assert_never(settings.provider)
+            assert_never(given)
 
 
 def _endpoint(given: EndpointSettings, *, timeout_s: float) -> EndpointConfig:

@@ -31,11 +31,15 @@ class Observers:
     tracker: Tracker
     progress: Progress
     clock: Clock
+    listeners: tuple[Callable[[Event], None], ...] = ()
+    """Told last, in order; they neither wait nor raise."""
 
     def tell(self, event: Event) -> None:
         """Raises: StoreError: The fact could not be kept; nobody else has heard of it."""
         sequence = self.journal.append(event)
         self.tracker.publish([(sequence, event)])
+        for listener in self.listeners:
+            listener(event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,12 @@ class RunSettings(Record):
     kind: Literal["run"] = "run"
 
 
+class IterateSettings(Record):
+    """Generation after generation: train, author, compare, promote."""
+
+    kind: Literal["iterate"] = "iterate"
+
+
 class ValidateSettings(Record):
     """Check settings and manifest; no network, no simulator, no model."""
 
@@ -43,6 +49,7 @@ class InspectSettings(Record):
     """Show what an experiment has recorded so far."""
 
     kind: Literal["inspect"] = "inspect"
+    format: Literal["table", "json"] = "table"
 
 
 class TrackSettings(Record):
@@ -53,6 +60,7 @@ class TrackSettings(Record):
 
 CommandSettings = Annotated[
     RunSettings
+    | IterateSettings
     | ValidateSettings
     | CapacitySettings
     | PreflightSettings

@@ -7,10 +7,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from openeta_exp.domain.gate import PUBLISH_GATE, Gate
 from openeta_exp.domain.identity import JsonObject, PathComponent
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.record import Record
 from openeta_exp.settings.command import CommandSettings, RunSettings
+from openeta_exp.settings.lineage import (
+    AuthorSettings,
+    LineageSettings,
+    MoneySettings,
+    ScriptedAuthorSettings,
+)
 from openeta_exp.settings.manifest import ManifestSettings
 from openeta_exp.settings.model import (
     EmbeddedProviderSettings,
@@ -78,6 +85,10 @@ class ExperimentSettings(Record):
     output_root: Path = Path("outputs")
     """Relative to where the command is started."""
     manifest: ManifestSettings
+    canary: ManifestSettings | None = None
+    """The cheap first comparison of `command=iterate`."""
+    held_out: ManifestSettings | None = None
+    """Seen only by the gate of `command=iterate`; each comparison gets a part of its own."""
     episodes: tuple[str, ...] | None = None
     """Ids to run, in this order; null runs the whole manifest."""
     approvement: ApprovementSettings = ApprovementSettings()
@@ -89,6 +100,11 @@ class ExperimentSettings(Record):
     provider: ProviderSettings = EmbeddedProviderSettings()
     planner: PlannerSettings = ModelPlannerSettings()
     baseline: BaselineSettings = BaselineSettings()
+    author: AuthorSettings = ScriptedAuthorSettings()
+    gate: Gate = PUBLISH_GATE
+    """The rule by which a candidate may become the baseline."""
+    lineage: LineageSettings = LineageSettings()
+    money: MoneySettings = MoneySettings()
     tracking: TrackingSettings = MlflowTrackingSettings()
     recording: RecordingSettings = RecordingSettings()
     fresh: bool = False

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.identity import EpisodeId, JsonObject
@@ -26,6 +34,7 @@ _FILE_FIELDS = ("schema_version", "split", "defaults", "episodes")
 _JSON_TYPES = frozenset({"list", "dict", "str", "bool", "int", "float"})
 _MAX_COUNT = 10**12
 _MAX_TIMEOUT_S = 1e7
+_MAX_SEEDS = 100_000
 
 _HOST_CONTROLS = {
     "agent_session_id": "sessions are named by the run",
@@ -49,8 +58,23 @@ _HOST_CONTROLS = {
 Words = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
+class _Seeds(BaseModel):
+    """A range of seeds, both ends included."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    first: int = Field(ge=0, lt=2**32)
+    last: int = Field(ge=0, lt=2**32)
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if not 0 <= self.last - self.first < _MAX_SEEDS:
+            raise ValueError(f"last must be first or more, and the range at most {_MAX_SEEDS} long")
+        return self
+
+
 class _Row(BaseModel):
-    """One row as it may stand in a file."""
+    """One row as it may stand in a file; one episode, or one for each of its `seeds`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -58,6 +82,8 @@ class _Row(BaseModel):
     env_id: Words = Field(min_length=1)
     episode_id: Words = Field(default="", max_length=200)
     seed: int = Field(default=0, ge=0, lt=2**32)
+    seeds: _Seeds | None = None
+    """One episode per seed, named `<episode_id>-<seed>`."""
     repeat: int = Field(default=0, ge=0, le=_MAX_COUNT)
     max_turns: int = Field(default=Budget().max_turns, ge=1, le=_MAX_COUNT)
     max_tool_calls: int = Field(default=Budget().max_tool_calls, ge=1, le=_MAX_COUNT)
@@ -66,12 +92,25 @@ class _Row(BaseModel):
     scenario: JsonObject = Field(default_factory=dict)
     metadata: JsonObject = Field(default_factory=dict)
 
-    def spec(self, *, default_id: str) -> EpisodeSpec:
+    @model_validator(mode="after")
+    def _names_its_seeds_once(self) -> Self:
+        if self.seeds is not None and "seed" in self.model_fields_set:
+            raise ValueError("give seed or seeds, not both")
+        return self
+
+    def specs(self, *, default_id: str) -> list[EpisodeSpec]:
+        name = self.episode_id or default_id
+        if self.seeds is None:
+            return [self._spec(name, self.seed)]
+        seeds = range(self.seeds.first, self.seeds.last + 1)
+        return [self._spec(f"{name}-{seed}", seed) for seed in seeds]
+
+    def _spec(self, episode_id: str, seed: int) -> EpisodeSpec:
         return EpisodeSpec(
-            episode_id=EpisodeId(self.episode_id or default_id),
+            episode_id=EpisodeId(episode_id),
             env_id=self.env_id,
             task=self.task,
-            seed=self.seed,
+            seed=seed,
             repeat=self.repeat,
             budget=Budget(
                 max_turns=self.max_turns,
@@ -178,13 +217,16 @@ def _specs(rows: JsonValue, defaults: JsonObject, problems: list[str]) -> list[E
             continue
         given_id = row.get("episode_id")
         named = given_id.strip() if isinstance(given_id, str) else ""
-        places[named or default_id].append(at)
         merged = {**defaults, **row}
         wrong = _row_problems(merged)
         label = f"episodes[{at}] ({named or default_id})"
         problems += [f"{label}: {problem}" for problem in wrong]
-        if not wrong:
-            specs.append(_Row.model_validate(merged).spec(default_id=default_id))
+        if wrong:
+            places[named or default_id].append(at)
+            continue
+        for spec in _Row.model_validate(merged).specs(default_id=default_id):
+            places[spec.episode_id].append(at)
+            specs.append(spec)
     problems += [
         f"{_listed(at)} ({episode_id}): episode_id is used more than once; give each its own"
         for episode_id, at in places.items()

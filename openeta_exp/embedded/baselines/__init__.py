@@ -1,1 +1,4 @@
-"""Baseline trees shipped with the package: `<tree>/skills/*.md`, `<tree>/grasp_strategies/*.json`."""
+"""Baseline trees shipped with the package.
+
+Each is `<tree>/skills/*.md` and `<tree>/grasp_strategies/*.json`.
+"""

@@ -1,0 +1,255 @@
+"""`command=iterate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+import anyio
+
+from openeta_exp.adapters.authoring.file_author import FileAuthor
+from openeta_exp.adapters.authoring.model_author import ModelStrategyAuthor
+from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
+from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
+from openeta_exp.assembly.provenance import provenance
+from openeta_exp.assembly.run import episode_world, experiment_store
+from openeta_exp.assembly.tracking import open_tracker
+from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
+from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
+from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.event import BatchStarted, Event
+from openeta_exp.domain.gate import GateTiers, Terms
+from openeta_exp.domain.generation import ExperimentResult
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split, overlap
+from openeta_exp.engine.batch import Observers, RunEpisode
+from openeta_exp.engine.episode import run_episode
+from openeta_exp.engine.generation import GenerationEngine, Staff
+from openeta_exp.engine.lane import Workshop
+from openeta_exp.engine.lineage import Lineage
+from openeta_exp.engine.lineage_plan import LineagePlan, pairs_wanted
+from openeta_exp.engine.prices import Prices
+from openeta_exp.engine.spending import Caps, Spending
+from openeta_exp.errors import SettingsError
+from openeta_exp.ports.author import Author
+from openeta_exp.ports.provider import Provider
+from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.lineage_view import event_line, lineage_view
+from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.settings.lineage import (
+    AuthorSettings,
+    FileAuthorSettings,
+    ModelAuthorSettings,
+    ScriptedAuthorSettings,
+)
+from openeta_exp.statistics.multiplicity import LondRule
+from openeta_exp.statistics.preflight import design_report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits:
+    """The three manifests of a lineage."""
+
+    train: Manifest
+    canary: Manifest
+    held_out: Manifest
+
+
+def iterate(settings: ExperimentSettings) -> int:
+    """Run the generations of the lineage, or go on with them."""
+    splits = read_splits(settings)
+    tree = baseline_tree(settings)
+    console = Console()
+    with experiment_store(settings) as store:
+        result = anyio.run(partial(_iterate, settings, splits, tree, store, console))
+    console.show(lineage_view(result))
+    return 0
+
+
+def read_splits(settings: ExperimentSettings) -> Splits:
+    """Raises: SettingsError, ManifestError: A manifest is missing or two of them overlap."""
+    problems = [
+        f"{name}: is not set; `command=iterate` needs a train, a canary and a held-out manifest, "
+        f"e.g. `+manifest@{name}=libero_object_heldout`"
+        for name, given in (("canary", settings.canary), ("held_out", settings.held_out))
+        if given is None
+    ]
+    if settings.canary is None or settings.held_out is None:
+        raise SettingsError(problems)
+    splits = Splits(
+        train=settings.read_manifest(),
+        canary=settings.canary.read(),
+        held_out=settings.held_out.read(),
+    )
+    named = {"manifest": splits.train, "canary": splits.canary, "held_out": splits.held_out}
+    for first, second in (("manifest", "canary"), ("manifest", "held_out"), ("canary", "held_out")):
+        shared = overlap(named[first], named[second])
+        if shared:
+            problems.append(
+                f"{second}: {len(shared)} episodes are the same environment and seed as in "
+                f"{first}, e.g. {shared[0]}; what was trained on cannot judge"
+            )
+    for name, split in (("manifest", Split.TRAIN), ("held_out", Split.HELD_OUT)):
+        if named[name].split not in (None, split):
+            problems.append(f"{name}: is marked {named[name].split}; it must be {split}")
+    if problems:
+        raise SettingsError(problems)
+    return splits
+
+
+async def _iterate(
+    settings: ExperimentSettings,
+    splits: Splits,
+    tree: ArtifactTree,
+    store: FolderExperimentStore,
+    console: Console,
+) -> ExperimentResult:
+    async with open_world(settings, splits.held_out) as world:
+        console.provider = world.provider.metrics
+        plan = await _plan(settings, splits, tree, world)
+        _check_design(plan, console)
+        with open_tracker(settings, console, journal=store.journal) as tracker:
+            spending = Spending(_caps(settings), plan.prices)
+            observers = Observers(
+                journal=store.journal,
+                tracker=tracker,
+                progress=console,
+                clock=world.clock,
+                listeners=(spending.take, partial(_say, console)),
+            )
+            for _, event in store.journal.events():
+                spending.take(event)
+            lineage = Lineage(observers)
+            engine = GenerationEngine(
+                workshop=Workshop(
+                    plan=plan,
+                    lineage=lineage,
+                    observers=observers,
+                    episodes=partial(_episodes, settings, world, store),
+                    may_spend=lambda: spending.exhausted() is None,
+                ),
+                staff=Staff(
+                    authors=_authors(settings.author, world.provider),
+                    reviewer=ModelReviewer(world.provider, name=_model_name(settings)),
+                ),
+                store=store,
+                provider_metrics=world.provider.metrics,
+            )
+            result = await engine.run()
+    return result.model_copy(
+        update={
+            "tokens": spending.experiment.total_tokens,
+            "price_usd": plan.prices.of(spending.experiment),
+        }
+    )
+
+
+def _episodes(
+    settings: ExperimentSettings,
+    world: World,
+    store: FolderExperimentStore,
+    batch: BatchStarted,
+    tree: ArtifactTree,
+) -> RunEpisode:
+    episodes = episode_world(
+        settings,
+        world,
+        arm=batch.arm,
+        tree=tree,
+        sessions=store.sessions(generation=batch.generation, phase=batch.phase),
+    )
+
+    async def run(spec: EpisodeSpec) -> EpisodeOutcome:
+        return await run_episode(spec, world=episodes)
+
+    return run
+
+
+async def _plan(
+    settings: ExperimentSettings, splits: Splits, tree: ArtifactTree, world: World
+) -> LineagePlan:
+    lineage = settings.lineage
+    return LineagePlan(
+        experiment_id=settings.experiment_id,
+        generations=lineage.generations,
+        train=splits.train,
+        canary=splits.canary,
+        held_out=splits.held_out,
+        tree=tree,
+        behaviour=settings.behaviour_json(),
+        config=settings.public_json(),
+        scripted=is_scripted(settings),
+        concurrency=settings.concurrency.episodes,
+        provenance=provenance(
+            settings,
+            splits.train,
+            prompt_digest=world.planner.prompt_digest,
+            simulator=await world.simulator.describe(),
+            perception={} if world.perception is None else await world.perception.describe(),
+        ),
+        gates=GateTiers(local=settings.gate, publish=settings.gate),
+        tier=lineage.tier,
+        fdr=lineage.fdr,
+        confirmation_pairs=lineage.confirmation_pairs,
+        prices=Prices(
+            input_usd=settings.money.input_usd_per_million,
+            output_usd=settings.money.output_usd_per_million,
+        ),
+    )
+
+
+def _check_design(plan: LineagePlan, console: Console) -> None:
+    """Say what the gate can do with the held-out pool there is.
+
+    Raises:
+        SettingsError: It could never promote.
+    """
+    turns = plan.comparisons + (1 if plan.confirmation_pairs else 0)
+    tasks = {(spec.env_id, spec.task) for spec in plan.held_out.episodes}
+    available = len(plan.held_out.episodes) // turns
+    lond = LondRule(horizon=plan.comparisons, fdr=plan.fdr)
+    report = design_report(
+        plan.gate,
+        pairs=min(available, pairs_wanted(plan.gate)),
+        tasks=len(tasks),
+        terms=Terms(tier=plan.tier, alpha_cap=lond.level(())),
+    )
+    if not report.can_promote:
+        raise SettingsError([f"gate: {problem}" for problem in report.problems])
+    for sentence in report.sentences():
+        console.note(sentence)
+
+
+def _caps(settings: ExperimentSettings) -> Caps:
+    money = settings.money
+    return Caps(
+        experiment_usd=money.experiment_usd,
+        generation_usd=money.generation_usd,
+        experiment_tokens=money.experiment_tokens,
+        generation_tokens=money.generation_tokens,
+    )
+
+
+def _authors(settings: AuthorSettings, provider: Provider) -> dict[ArtifactKind, Author]:
+    match settings:
+        case ScriptedAuthorSettings():
+            return {
+                ArtifactKind.GRASP_STRATEGY: ModelStrategyAuthor(provider, name="scripted-author")
+            }
+        case ModelAuthorSettings():
+            return {ArtifactKind.GRASP_STRATEGY: ModelStrategyAuthor(provider, name="model")}
+        case FileAuthorSettings(folder=folder):
+            author = FileAuthor(folder)
+            return {ArtifactKind.GRASP_STRATEGY: author, ArtifactKind.SKILL: author}
+        case _:
+            assert_never(settings)
+
+
+def _model_name(settings: ExperimentSettings) -> str:
+    return "scripted-reviewer" if is_scripted(settings) else "model"
+
+
+def _say(console: Console, event: Event) -> None:
+    line = event_line(event)
+    if line is not None:
+        console.note(line)

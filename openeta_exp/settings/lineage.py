@@ -1,0 +1,60 @@
+"""How generations are authored, compared and promoted (`author=`, `gate=`, `lineage`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from openeta_exp.domain.gate import Tier
+from openeta_exp.domain.record import Record
+
+
+class ScriptedAuthorSettings(Record):
+    """The deterministic author this package serves itself; offline."""
+
+    kind: Literal["scripted"] = "scripted"
+
+
+class ModelAuthorSettings(Record):
+    """The configured provider's model writes and, in a clean context of its own, reviews."""
+
+    kind: Literal["model"] = "model"
+
+
+class FileAuthorSettings(Record):
+    """A person writes: the next untried file of a folder is the candidate."""
+
+    kind: Literal["file"] = "file"
+    folder: Path
+    """Holds `*.json` grasp strategies and `*.md` skills, relative to the caller's directory."""
+
+
+AuthorSettings = Annotated[
+    ScriptedAuthorSettings | ModelAuthorSettings | FileAuthorSettings,
+    Field(discriminator="kind"),
+]
+
+
+class LineageSettings(Record):
+    """How long a lineage is and what it may claim."""
+
+    generations: int = Field(default=3, ge=1, le=100)
+    tier: Tier = Tier.PUBLISH
+    """`local` is good enough to try on, `publish` is fit to publish."""
+    fdr: float = Field(default=0.20, gt=0, lt=1)
+    """Wanted share of false ones among promotions, over all generations."""
+    confirmation_pairs: int = Field(default=20, ge=0)
+    """Fresh pairs of the last against the first tree at the end; 0 leaves it out."""
+
+
+class MoneySettings(Record):
+    """What tokens cost and how much may be spent. Null means: not known, or no limit."""
+
+    input_usd_per_million: float | None = Field(default=None, ge=0)
+    output_usd_per_million: float | None = Field(default=None, ge=0)
+    experiment_usd: float | None = Field(default=None, gt=0)
+    generation_usd: float | None = Field(default=None, gt=0)
+    experiment_tokens: int | None = Field(default=None, ge=1)
+    generation_tokens: int | None = Field(default=None, ge=1)
