@@ -120,3 +120,21 @@ def test_errors_become_exit_codes_without_a_traceback(
 def test_a_bug_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
         guarded(lambda: raising(ZeroDivisionError()))
+
+
+def test_the_unattended_command_prints_a_report_a_program_can_read(tmp_path: Path) -> None:
+    rows = [
+        {**ROWS[0], "episode_id": name, "task": "pick up the can and place it in the basket"}
+        for name in ("first", "second")
+    ]
+    (tmp_path / "m.json").write_text(json.dumps(rows), encoding="utf-8")
+    line = "--command run --manifest m.json --experiment-id e --episode-id second tracking=none"
+
+    ran = program(*line.split(), cwd=tmp_path, entry="openeta")
+    again = program(*line.split(), cwd=tmp_path, entry="openeta")
+
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["metrics"]["objective_success_episode_ids"] == ["second"]
+    assert Path(told["result_path"]).is_file()
+    assert json.loads(again.stdout)["metrics"] == told["metrics"]
