@@ -9,9 +9,9 @@ empty: `episode.trace` names the file beside this one that holds them, one line 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, Provenance
@@ -99,24 +99,6 @@ class BatchResult(Record):
     provider_concurrency: _Provider | None
     outcomes: tuple[OutcomeRow, ...]
 
-    @model_validator(mode="after")
-    def _counts_follow_from_the_outcomes(self) -> Self:
-        counted = tally(outcome_of(row) for row in self.outcomes)
-        stated = Tally(
-            episode_count=self.episode_count - len(self.unfinished_episode_ids),
-            success_count=self.success_count,
-            autonomous_success_count=self.autonomous_success_count,
-            agent_assisted_success_count=self.agent_assisted_success_count,
-            human_assisted_success_count=self.human_assisted_success_count,
-            need_human_count=self.need_human_count,
-            fail_count=self.fail_count,
-            intervention_count=counted.intervention_count,
-            failures=self.failure_classes,
-        )
-        if stated != counted:
-            raise ValueError("the counts do not follow from the outcomes")
-        return self
-
 
 def batch_result(
     started: BatchStarted, outcomes: Iterable[EpisodeOutcome], summary: BatchSummary
@@ -183,13 +165,35 @@ def parse_batch_result(text: str | bytes, *, source: str) -> BatchResult:
         StoreError: It is not one of this version, or its counts contradict its outcomes.
     """
     try:
-        return BatchResult.from_json(text)
+        result = BatchResult.from_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "file"
         raise StoreError(
             f"{source}: is not a result of {SCHEMA_VERSION}: {where}: {first['msg']}"
         ) from error
+    try:
+        counted = tally(outcome_of(row) for row in result.outcomes)
+    except ValueError as error:
+        raise StoreError(f"{source}: contradicts itself: {error}") from error
+    if counted != _stated(result, intervention_count=counted.intervention_count):
+        raise StoreError(f"{source}: its counts do not follow from its outcomes")
+    return result
+
+
+def _stated(result: BatchResult, *, intervention_count: int) -> Tally:
+    """The counts in the head of a file, of its finished episodes."""
+    return Tally(
+        episode_count=result.episode_count - len(result.unfinished_episode_ids),
+        success_count=result.success_count,
+        autonomous_success_count=result.autonomous_success_count,
+        agent_assisted_success_count=result.agent_assisted_success_count,
+        human_assisted_success_count=result.human_assisted_success_count,
+        need_human_count=result.need_human_count,
+        fail_count=result.fail_count,
+        intervention_count=intervention_count,
+        failures=result.failure_classes,
+    )
 
 
 def _rates(summary: BatchSummary) -> _Rates:
