@@ -7,6 +7,7 @@ reported here, together with everything else in the file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -114,6 +115,14 @@ class _Loader(yaml.SafeLoader):
                     self.doubles.append(f"{key!r} is given more than once (line {line}); keep one")
                 seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+# YAML 1.1 reads 1e-3 as a text; whoever writes it means the number.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+"),
+    list("-+0123456789"),
+)
 
 
 def _as_json(value: object, problems: list[str], path: str) -> JsonValue:
