@@ -53,8 +53,8 @@ def event_line(event: Event) -> str | None:
                 f"{promotion.to_digest[:_DIGEST]}"
             )
         case GenerationEnded(result=result):
-            digest = result.next_baseline_digest[:_DIGEST]
-            return f"generation {result.generation} ends with {digest}"
+            after = result.next_baseline_digest[:_DIGEST]
+            return f"generation {result.generation} ends with {after}"
         case _:
             return None
 
