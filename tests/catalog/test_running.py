@@ -45,9 +45,7 @@ async def run_all(
     return outcomes
 
 
-async def run_first(
-    expansion: Expansion, recipe: PolicyRecipe, **options: object
-) -> EpisodeOutcome:
+async def run_first(expansion: Expansion, recipe: PolicyRecipe, **options: Any) -> EpisodeOutcome:
     async with running(expansion, **options) as runner:
         return await runner.run_episode(expansion.manifest.episodes[0], policy=recipe, arm=ARM)
 

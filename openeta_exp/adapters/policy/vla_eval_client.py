@@ -56,6 +56,7 @@ class VlaEvalPolicy:
         self._connect_timeout_s = connect_timeout_s
         self._act_timeout_s = act_timeout_s
         self._connection: ClientConnection | None = None
+        self._held = contextlib.ExitStack()
         self._hello: dict[str, Any] = {}
         self._seq = 0
         self._start_seq = 0
@@ -113,16 +114,7 @@ class VlaEvalPolicy:
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE_S
         while True:
             try:
-                self._connection = connect(
-                    self._url,
-                    compression=None,
-                    max_size=None,
-                    ping_interval=None,
-                    open_timeout=max(deadline - time.monotonic(), _FIRST_PAUSE_S),
-                    close_timeout=_LONGEST_PAUSE_S,
-                    # A policy server is addressed directly, never through the web's proxy.
-                    proxy=None,
-                )
+                self._connection = self._open(max(deadline - time.monotonic(), _FIRST_PAUSE_S))
                 break
             except (OSError, InvalidHandshake, EOFError) as error:
                 if time.monotonic() + pause > deadline:
@@ -139,6 +131,20 @@ class VlaEvalPolicy:
         self._unreachable = False
         self._greet(self._connection)
         return self._connection
+
+    def _open(self, timeout_s: float) -> ClientConnection:
+        return self._held.enter_context(
+            connect(
+                self._url,
+                compression=None,
+                max_size=None,
+                ping_interval=None,
+                open_timeout=timeout_s,
+                close_timeout=_LONGEST_PAUSE_S,
+                # A policy server is addressed directly, never through the web's proxy.
+                proxy=None,
+            )
+        )
 
     def _greet(self, connection: ClientConnection) -> None:
         from openeta_exp import __name__ as product
@@ -216,7 +222,9 @@ class VlaEvalPolicy:
         connection, self._connection = self._connection, None
         self._start_seq = 0
         if connection is not None:
+            # At once: a closing handshake would wait for a server that may hang.
             connection.close_socket()
+            self._held.close()
 
 
 def build(
