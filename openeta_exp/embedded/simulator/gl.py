@@ -45,8 +45,7 @@ def environment_with(gl: Gl) -> dict[str, str]:
     variables.update(
         OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", NUMBA_NUM_THREADS="1"
     )
-    # GLFW is loaded but never initialised: robosuite needs some platform to import.
-    variables["MUJOCO_GL"] = "glx" if gl is Gl.NONE else gl.value
+    variables["MUJOCO_GL"] = "disable" if gl is Gl.NONE else gl.value
     return variables
 
 

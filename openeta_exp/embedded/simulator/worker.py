@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import logging
 import os
 import queue
@@ -80,6 +81,7 @@ class Worker:
             backend = build_backend(request.env_id, None if previous is None else previous.backend)
             self._environment = Environment(backend, env_id=request.env_id, gl=self._gl)
             self._env_id = request.env_id
+            _return_free_memory()
         backend = self._environment.backend
         unknown = [name for name in request.cameras if name not in backend.cameras]
         if unknown:
@@ -109,6 +111,14 @@ class Worker:
                 ),
             )
         )
+
+
+def _return_free_memory() -> None:
+    """Give back what building needed: 100 MB for LIBERO, for as long as the process lives."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def build_backend(env_id: str, previous: Backend | None = None) -> Backend:

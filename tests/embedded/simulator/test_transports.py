@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO
 
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
-from pydantic import BaseModel, ConfigDict
 
 from openeta_exp.embedded.simulator.gl import Gl, environment_with
 from openeta_exp.embedded.simulator.mcp_server import build_server
@@ -26,6 +20,7 @@ from openeta_exp.embedded.simulator.replies import (
     StepReply,
 )
 from openeta_exp.embedded.simulator.service import SimulatorOptions, SimulatorService
+from tests.embedded.simulator.servers import command, http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -45,44 +40,6 @@ TOOLS = {
     "close_env",
     "list_active_envs",
 }
-
-
-class Ready(BaseModel):
-    """The line a started server prints."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    url: str
-    sse_url: str
-    frames_url: str
-    pid: int
-    gl: str
-    quality: str
-
-
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "openeta_exp.embedded.simulator", *options]
-
-
-@contextmanager
-def http_server(*options: str) -> Iterator[tuple[subprocess.Popen[str], Ready]]:
-    """A server of its own process, ended on the way out."""
-    process = subprocess.Popen(
-        command("--port", "0", "--max-envs", "2", "--quality", "fast", *options),
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment_with(Gl.NONE),
-    )
-    try:
-        yield process, Ready.model_validate_json(first_line(process.stdout))
-    finally:
-        process.kill()
-        process.wait()
-
-
-def first_line(stream: IO[str] | None) -> str:
-    assert stream is not None
-    return stream.readline()
 
 
 def text_of(result: CallToolResult) -> str:

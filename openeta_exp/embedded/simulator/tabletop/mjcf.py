@@ -256,7 +256,7 @@ def scene_xml() -> str:
     <geom condim="4" friction="0.55 0.005 0.0002" solref="0.006 1" margin="0"/>
     <default class="pad">
       <geom type="box" size="0.010 0.006 0.020" mass="0.03" priority="1" condim="4"
-            friction="0.7 0.01 0.0004" rgba="0.25 0.25 0.28 1"/>
+            friction="0.6 0.01 0.0004" rgba="0.25 0.25 0.28 1"/>
     </default>
   </default>
   <asset>

@@ -27,8 +27,11 @@ SUBSTEPS = 25
 METRES_PER_UNIT = 0.02
 RADIANS_PER_UNIT = 0.15
 HOME = (-0.10, 0.0, 0.30)
-_FINGER_STEP_M = 0.0045
-"""How far a finger can travel per control step: about nine to close from fully open."""
+_CLOSING_M = 0.004
+"""How far a finger can travel per control step: ten to close from fully open."""
+_OPENING_M = 0.008
+_SQUEEZE_M = 0.02
+"""How far a blocked finger's set point runs ahead: full force, but no delay when letting go."""
 _LEASH_M = 0.03
 """How far the commanded position may run ahead of the hand; bounds the push when blocked."""
 _LEASH_RAD = 0.3
@@ -115,9 +118,7 @@ class TabletopScene:
         here = self.data.qpos[:3]
         self._setpoint[:3] = np.clip(moved, here - _LEASH_M, here + _LEASH_M)
         self._turn(np.clip(action[3:6], -1, 1) * RADIANS_PER_UNIT)
-        self._finger_setpoint = float(
-            np.clip(self._finger_setpoint - np.sign(action[6]) * _FINGER_STEP_M, 0.0, FINGER_TRAVEL)
-        )
+        self._finger_setpoint = self._next_finger_setpoint(float(action[6]))
         self._command()
         mujoco.mj_step(self.model, self.data, nstep=SUBSTEPS)
 
@@ -234,6 +235,16 @@ class TabletopScene:
         self._setpoint[3:6] = np.clip(
             np.clip(wanted, here - _LEASH_RAD, here + _LEASH_RAD), low, high
         )
+
+    def _next_finger_setpoint(self, command: float) -> float:
+        here = float(self.data.qpos[6:8].mean())
+        if command > 0:
+            ahead = max(self._finger_setpoint - _CLOSING_M, here - _SQUEEZE_M)
+        elif command < 0:
+            ahead = min(self._finger_setpoint + _OPENING_M, here + _SQUEEZE_M)
+        else:
+            ahead = self._finger_setpoint
+        return float(np.clip(ahead, 0.0, FINGER_TRAVEL))
 
     def _command(self) -> None:
         self.data.ctrl[:6] = self._setpoint
