@@ -35,6 +35,8 @@ _ROUND = 0.85
 """Short over long side from which on no side is the short one,"""
 _ALIKE_M = 0.008
 """or the difference in lengths up to which pixels cannot tell."""
+_PIXEL_M = 0.004
+"""What a pixel shows at arm's length."""
 _SHIFTS_M = (0.012, 0.024, 0.036)
 _SHIFT_MARGIN_M = 0.012
 
@@ -213,7 +215,8 @@ def _closing_yaws(footprint: Rectangle, grip: _Grip) -> list[tuple[float, float]
         return [(short, 0.0), (short + np.pi / 2, 1.5 * _OTHER_YAW_COST)]
     sideways = grip.sideways_rad
     across = [_extent(grip.whole_xy_m, yaw) for yaw in (sideways, sideways + np.pi / 2)]
-    if across[0] * across[1] <= 1.08 * footprint.short_m * footprint.long_m:
+    # A box turned by more than a few degrees would take up more room than a pixel's worth.
+    if np.prod(across) <= (footprint.short_m + _PIXEL_M) * (footprint.long_m + _PIXEL_M):
         best = sideways
     else:
         best = min((short, short + np.pi / 2), key=lambda yaw: abs(np.sin(yaw - sideways)))
