@@ -188,13 +188,13 @@ class OpenAiProvider:
         other = self._other(call) if failure.failover else None
         asked_s = failure.retry_after_s or 0.0
         if call.attempts >= self._max_attempts or (other is None and not failure.transient):
-            raise _error(failure, call.attempts)
+            raise _error(failure, call)
         if other is not None:
             call.at = other
             if other not in call.failed:
                 return
         elif asked_s > MAX_RETRY_AFTER_S:
-            raise _error(failure, call.attempts)
+            raise _error(failure, call)
         bound_s = min(MAX_BACKOFF_S, self._backoff_s * 2 ** (call.attempts - 1))
         wait_s = max(min(asked_s, MAX_RETRY_AFTER_S), self._rng.uniform(0.0, bound_s))
         if failure.rate_limited:
@@ -216,8 +216,8 @@ def _flaw(reply: ChatReply, request: ModelRequest) -> Failure | None:
     return None if reply.text.strip() else unusable("the endpoint answered with empty content")
 
 
-def _error(failure: Failure, attempts: int) -> ProviderError:
-    message = f"{failure.reason} (attempt {attempts})"
+def _error(failure: Failure, call: _Call) -> ProviderError:
+    message = f"{failure.reason} (attempt {call.attempts})"
     match failure.kind:
         case FailureClass.UNAVAILABLE:
             return ProviderError(message)
@@ -226,6 +226,6 @@ def _error(failure: Failure, attempts: int) -> ProviderError:
         case FailureClass.QUOTA:
             return ProviderQuotaError(message)
         case FailureClass.UNUSABLE | FailureClass.CUT:
-            return ProviderReplyError(message)
+            return ProviderReplyError(message, tokens=call.usage.total_tokens)
         case _:
             assert_never(failure.kind)

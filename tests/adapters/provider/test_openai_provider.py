@@ -254,12 +254,12 @@ async def test_refusals_are_not_tried_again(status: int) -> None:
 
 async def test_an_answer_cut_by_length_is_not_asked_for_again_but_paid_for() -> None:
     async with scripted("truncated") as provider:
-        with pytest.raises(ProviderReplyError, match="cut"):
+        with pytest.raises(ProviderReplyError, match="cut") as caught:
             await provider.complete(asking())
 
     metrics = provider.metrics()
     assert metrics.attempts == 1
-    assert metrics.usage_by_role[ModelRole.PLANNER].total_tokens > 0
+    assert metrics.usage_by_role[ModelRole.PLANNER].total_tokens == caught.value.tokens > 0
 
 
 async def test_empty_answers_are_tried_again_and_every_one_is_paid_for() -> None:

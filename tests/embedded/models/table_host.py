@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from openeta_exp.domain.decision import CallTools, Decision, Finish
+from openeta_exp.domain.decision import AskHuman, CallTools, Decision, Finish
 from openeta_exp.domain.grasp_strategy import GraspStrategy
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.model import ModelMessage
@@ -258,28 +258,60 @@ def hold(
     strategies: Sequence[GraspStrategy],
     tools: tuple[ToolSpec, ...] = TOOLS,
     max_turns: int = 100,
+    history_turns: int = 100,
+    guidance: Sequence[str] = (),
 ) -> Dialogue:
-    """Let a model plan until it stops calling tools, exactly as a planner session words it."""
+    """Let a model plan until it stops calling tools, exactly as a planner session words it.
+
+    Args:
+        history_turns: Older turns are left out, and a note says so.
+        guidance: Answers to its questions, in order.
+    """
     system = render_system("You plan.", tools=tools, skills=skills, strategies=strategies)
-    messages = [ModelMessage(role="system", text=system)]
     decisions: list[Decision] = []
+    history: list[ModelMessage] = []
     results: tuple[ToolResult, ...] = ()
+    feedback: tuple[str, ...] = ()
+    answers = list(guidance)
     for turn in range(max_turns):
-        context = _context(world, turn=turn, results=results, task=task)
-        now = ModelMessage(role="user", text=render_turn(context, task=task))
-        decision = parse_command(model([*messages, now]))
-        decisions.append(decision)
-        if not isinstance(decision, CallTools):
-            break
-        messages.append(ModelMessage(role="user", text=render_past_turn(context)))
-        messages.append(ModelMessage(role="assistant", text=render_command(decision)))
-        mutating = [_EFFECTS[call.name] is ToolEffect.WORLD_MUTATING for call in decision.calls]
-        assert not any(mutating) or len(mutating) == 1, "a world-mutating call goes alone"
-        results = tuple(
-            _read_skill(call, skills) if call.name == "read_skill" else world.run(call)
-            for call in decision.calls
+        context = _context(world, turn=turn, results=results, feedback=feedback, task=task)
+        decision = parse_command(
+            model(
+                [
+                    ModelMessage(role="system", text=system),
+                    *_recent(history, history_turns),
+                    ModelMessage(role="user", text=render_turn(context, task=task)),
+                ]
+            )
         )
+        decisions.append(decision)
+        history.append(ModelMessage(role="user", text=render_past_turn(context)))
+        history.append(ModelMessage(role="assistant", text=render_command(decision)))
+        results, feedback = (), ()
+        if isinstance(decision, CallTools):
+            results = _run(world, decision, skills)
+        elif isinstance(decision, AskHuman) and answers:
+            feedback = (f"guidance: {answers.pop(0)}",)
+        else:
+            break
     return Dialogue(tuple(decisions))
+
+
+def _run(world: TableWorld, decision: CallTools, skills: Sequence[Skill]) -> tuple[ToolResult, ...]:
+    mutating = [_EFFECTS[call.name] is ToolEffect.WORLD_MUTATING for call in decision.calls]
+    assert not any(mutating) or len(mutating) == 1, "a world-mutating call goes alone"
+    return tuple(
+        _read_skill(call, skills) if call.name == "read_skill" else world.run(call)
+        for call in decision.calls
+    )
+
+
+def _recent(history: Sequence[ModelMessage], turns: int) -> list[ModelMessage]:
+    dropped = len(history) // 2 - turns
+    if dropped <= 0:
+        return list(history)
+    note = f"[{dropped} earlier turns are not shown]"
+    return [ModelMessage(role="user", text=note), *history[2 * dropped :]]
 
 
 def won(dialogue: Dialogue) -> bool:
@@ -294,7 +326,12 @@ def _read_skill(call: ToolCall, skills: Sequence[Skill]) -> ToolResult:
 
 
 def _context(
-    world: TableWorld, *, turn: int, results: tuple[ToolResult, ...], task: str
+    world: TableWorld,
+    *,
+    turn: int,
+    results: tuple[ToolResult, ...],
+    feedback: tuple[str, ...],
+    task: str,
 ) -> TurnContext:
     robot = RobotState(
         eef_xyz_m=world.eef_xyz_m, eef_quat_xyzw=None, gripper_openness=world.openness
@@ -306,7 +343,7 @@ def _context(
         observation=Observation(task=task, cameras=(), robot=robot, facts={}),
         artifacts=(),
         results=results,
-        feedback=(),
+        feedback=feedback,
         host_state=world.host_state(),
     )
 

@@ -356,6 +356,57 @@ def test_a_task_it_cannot_read_is_asked_about(
     assert isinstance(plan(skill, strategy, task=task).last, AskHuman)
 
 
+def test_guidance_that_words_the_task_is_followed(skill: Skill, strategy: GraspStrategy) -> None:
+    dialogue = hold(
+        scripted_planner,
+        world(),
+        task="tidy up",
+        skills=[skill],
+        strategies=[strategy],
+        guidance=["be careful", "Put the alphabet soup in the basket."],
+    )
+
+    assert [decision.kind for decision in dialogue.decisions[:3]] == [
+        "ask_human",
+        "ask_human",
+        "call_tools",
+    ]
+    assert won(dialogue)
+
+
+@pytest.mark.parametrize("history_turns", [1, 3, 5, 9])
+def test_a_history_that_is_too_short_ends_in_giving_up_and_not_in_a_loop(
+    history_turns: int, skill: Skill, strategy: GraspStrategy
+) -> None:
+    dialogue = hold(
+        scripted_planner,
+        world(),
+        task=TASK,
+        skills=[skill],
+        strategies=[strategy],
+        history_turns=history_turns,
+    )
+
+    assert len(dialogue.decisions) < 100
+    assert isinstance(dialogue.last, Finish)
+
+
+def test_turns_that_are_no_longer_needed_may_be_forgotten(
+    skill: Skill, strategy: GraspStrategy
+) -> None:
+    # Carrying needs the measurement, made nine turns before the last motion.
+    dialogue = hold(
+        scripted_planner,
+        world(),
+        task=TASK,
+        skills=[skill],
+        strategies=[strategy],
+        history_turns=9,
+    )
+
+    assert won(dialogue)
+
+
 def test_without_a_skill_it_says_so_and_touches_nothing(strategy: GraspStrategy) -> None:
     dialogue = hold(scripted_planner, world(), task=TASK, skills=[], strategies=[strategy])
 

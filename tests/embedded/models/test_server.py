@@ -13,7 +13,6 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from openeta_exp.domain.decision import Talk
 from openeta_exp.embedded.models.faults import parse_faults
 from openeta_exp.embedded.models.registry import MODELS
 from openeta_exp.embedded.models.server import FAULTS_HEADER, create_app
@@ -41,7 +40,9 @@ async def ask(client: openai.AsyncOpenAI, model: str, *, header: str = "") -> Ch
     return await client.chat.completions.create(model=model, messages=HELLO, extra_headers=headers)
 
 
-async def test_every_registered_model_is_listed_and_answers(client: openai.AsyncOpenAI) -> None:
+async def test_every_registered_model_is_listed_and_answers_with_an_object(
+    client: openai.AsyncOpenAI,
+) -> None:
     listed = [model.id async for model in client.models.list()]
 
     assert listed == list(MODELS)
@@ -49,7 +50,7 @@ async def test_every_registered_model_is_listed_and_answers(client: openai.Async
         reply = await ask(client, name)
         assert reply.model == name
         assert reply.choices[0].finish_reason == "stop"
-        assert isinstance(parse_command(reply.choices[0].message.content or ""), Talk)
+        assert isinstance(json.loads(reply.choices[0].message.content or ""), dict)
 
 
 async def test_usage_counts_a_quarter_of_the_bytes(client: openai.AsyncOpenAI) -> None:

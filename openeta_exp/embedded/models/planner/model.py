@@ -42,7 +42,8 @@ def decide(view: View) -> Decision:
     """The next decision. A pure function of the context: the same words, the same answer."""
     if view.solved:
         return Finish(reasoning="The environment reports success.")
-    task = parse_task(view.instruction)
+    readings = map(parse_task, (view.instruction, *view.guidance))
+    task = next((reading for reading in readings if reading is not None), None)
     if task is None:
         return AskHuman(question="Which one object should go where?", reasoning=view.instruction)
     strategy = first_fitting(view.strategies, task.target)
@@ -83,9 +84,7 @@ class _Follower:
         last = self.view.turns[-1]
         failure = self._failure(last)
         if failure is not None:
-            if last.mark.attempt >= MAX_ATTEMPTS:
-                return Finish(claims_success=False, reasoning=f"Giving up: {failure}.")
-            return self._go(attempt=last.mark.attempt + 1, at=0, words=f"Start over: {failure}.")
+            return self._start_over(last.mark.attempt, failure)
         selections = self._open_selections(last.mark.attempt)
         if selections:
             mark = Mark(attempt=last.mark.attempt, steps=(), next=last.mark.next)
@@ -93,6 +92,11 @@ class _Follower:
         if self._missed(last) and self.skill.after_miss is not None:
             return self._recover(last.mark.attempt, self.skill.after_miss)
         return self._go(attempt=last.mark.attempt, at=last.mark.next)
+
+    def _start_over(self, attempt: int, why: str) -> Decision:
+        if attempt >= MAX_ATTEMPTS:
+            return Finish(claims_success=False, reasoning=f"Giving up: {why}.")
+        return self._go(attempt=attempt + 1, at=0, words=f"Start over: {why}.")
 
     def _failure(self, last: PastTurn) -> str | None:
         """Why the attempt cannot go on."""
@@ -136,6 +140,8 @@ class _Follower:
             if step.tool == "task_complete":
                 break
             call = self._call(situation, step)
+            if not calls and call is PassOver.NO_INPUT and self._has_forgotten(attempt):
+                return self._start_over(attempt, "what it takes to go on is no longer in view")
             if calls and not (isinstance(call, ToolCall) and self._only_looks(call)):
                 break
             if isinstance(call, ToolCall):
@@ -153,6 +159,11 @@ class _Follower:
             return self._claim(notes)
         mark = Mark(attempt=attempt, steps=tuple(done), next=at)
         return CallTools(calls=tuple(calls), reasoning=mark.write(" ".join(notes)))
+
+    def _has_forgotten(self, attempt: int) -> bool:
+        """The host left out turns of this attempt; what they brought is unknown."""
+        first = self.view.turns[0].mark if self.view.turns else None
+        return not self.view.is_whole and first is not None and first.attempt == attempt
 
     def _claim(self, notes: list[str]) -> Decision:
         notes.append("The skill ends here.")

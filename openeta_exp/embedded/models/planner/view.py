@@ -5,75 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from openeta_exp.domain.decision import CallTools
 from openeta_exp.domain.grasp_strategy import GraspStrategy
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.model import ModelMessage
-from openeta_exp.domain.record import Record
 from openeta_exp.domain.tool import ToolCall
 from openeta_exp.embedded.models.planner.mark import Mark, read_mark
+from openeta_exp.embedded.models.planner.messages import (
+    LastMessage,
+    OfferedTool,
+    PastMessage,
+    Result,
+)
 from openeta_exp.wire.agent_command import CommandError, parse_command
 from openeta_exp.wire.planner_context import SKILL_HEADING, STRATEGIES_HEADING, TOOLS_HEADING
 
-
-class _Tolerant(Record):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class _Tool(_Tolerant):
-    name: str
-    effect: str = "world_mutating"
-    parameters: JsonObject = Field(default_factory=dict)
-
-
-class _Result(_Tolerant):
-    tool: str
-    success: bool = False
-    outputs: JsonObject = Field(default_factory=dict)
-
-
-class _Robot(_Tolerant):
-    eef_xyz_m: tuple[float, float, float]
-    gripper_openness: float
-
-
-class _Observation(_Tolerant):
-    robot: _Robot
-
-
-class _Candidate(_Tolerant):
-    id: str
-
-
-class _Environment(_Tolerant):
-    success: bool | None = None
-
-
-class _HostState(_Tolerant):
-    active_grasp_candidate: _Candidate | None = None
-    candidates_exhausted: bool = False
-    environment: _Environment = _Environment()
-
-
-class _Past(_Tolerant):
-    """A user message of an earlier turn."""
-
-    results: tuple[_Result, ...] = ()
-
-
-class _Now(_Past):
-    """The `tool_context` of the last user message."""
-
-    turn: int = 0
-    observation: _Observation
-    host_state: _HostState = _HostState()
-
-
-class _LastMessage(_Tolerant):
-    instruction: str
-    tool_context: _Now
+_GUIDANCE = "guidance:"
 
 
 class ContextError(ValueError):
@@ -120,6 +69,8 @@ class View:
     Attributes:
         skills: Name and text, in the order of the context.
         turns: Earlier turns of its own making, oldest first.
+        is_whole: False if the conversation begins with a note that earlier turns are missing.
+        guidance: Answers to its questions, newest first.
         candidate_id: Active grasp candidate, kept by the host.
         solved: What the environment says about success; None if it says nothing.
     """
@@ -130,6 +81,8 @@ class View:
     skills: tuple[tuple[str, str], ...]
     strategies: tuple[GraspStrategy, ...]
     turns: tuple[PastTurn, ...]
+    is_whole: bool
+    guidance: tuple[str, ...]
     eef_xyz_m: tuple[float, float, float]
     gripper_openness: float
     candidate_id: str | None
@@ -143,7 +96,7 @@ def read_view(messages: Sequence[ModelMessage]) -> View:
     if not users:
         raise ContextError("there is no user message")
     try:
-        last = _LastMessage.model_validate_json(users[-1].text)
+        last = LastMessage.model_validate_json(users[-1].text)
     except ValidationError as error:
         raise ContextError(f"the last user message is not a planner context: {error}") from error
     sections = _sections(system)
@@ -160,6 +113,8 @@ def read_view(messages: Sequence[ModelMessage]) -> View:
         ),
         strategies=_strategies(sections),
         turns=_turns(messages, now),
+        is_whole=users[0].text.lstrip().startswith("{"),
+        guidance=_guidance([*(_past(user.text) for user in users[:-1]), now]),
         eef_xyz_m=now.observation.robot.eef_xyz_m,
         gripper_openness=now.observation.robot.gripper_openness,
         candidate_id=candidate.id if candidate is not None else None,
@@ -182,7 +137,7 @@ def _tools(sections: list[tuple[str, str]]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     for line in _lines(sections, TOOLS_HEADING):
         try:
-            tool = _Tool.model_validate_json(line)
+            tool = OfferedTool.model_validate_json(line)
         except ValidationError:
             continue
         required = tool.parameters.get("required")
@@ -208,7 +163,7 @@ def _lines(sections: list[tuple[str, str]], title: str) -> list[str]:
     return [line for name, text in sections if name == title for line in text.splitlines() if line]
 
 
-def _turns(messages: Sequence[ModelMessage], now: _Past) -> tuple[PastTurn, ...]:
+def _turns(messages: Sequence[ModelMessage], now: PastMessage) -> tuple[PastTurn, ...]:
     """Pair every command of ours with the results in the user message that follows it."""
     turns: list[PastTurn] = []
     command: CallTools | None = None
@@ -219,7 +174,7 @@ def _turns(messages: Sequence[ModelMessage], now: _Past) -> tuple[PastTurn, ...]
         elif message.role == "user" and command is not None:
             mark = read_mark(command.reasoning)
             if mark is not None:
-                results = now.results if at == last else _results(message.text)
+                results = now.results if at == last else _past(message.text).results
                 turns.append(PastTurn(mark=mark, calls=_paired(command, results)))
             command = None
     return tuple(turns)
@@ -233,14 +188,21 @@ def _command(text: str) -> CallTools | None:
     return decision if isinstance(decision, CallTools) else None
 
 
-def _results(text: str) -> tuple[_Result, ...]:
+def _past(text: str) -> PastMessage:
     try:
-        return _Past.model_validate_json(text).results
+        return PastMessage.model_validate_json(text)
     except ValidationError:
-        return ()
+        return PastMessage()
 
 
-def _paired(command: CallTools, results: tuple[_Result, ...]) -> tuple[PastCall, ...]:
+def _guidance(turns: Sequence[PastMessage]) -> tuple[str, ...]:
+    said = [line for turn in reversed(turns) for line in reversed(turn.feedback)]
+    return tuple(
+        line.removeprefix(_GUIDANCE).strip() for line in said if line.startswith(_GUIDANCE)
+    )
+
+
+def _paired(command: CallTools, results: tuple[Result, ...]) -> tuple[PastCall, ...]:
     """Results come in order, but the host may put calls of its own between them."""
     left = list(results)
     calls: list[PastCall] = []
