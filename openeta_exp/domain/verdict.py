@@ -276,6 +276,11 @@ class GateVerdict(Record):
         else:
             parts.append(f"e-value {self.e_value:.3g}")
         parts += [
+            f"need_human {row.baseline * effect.pairs:.0f} to {row.candidate * effect.pairs:.0f}"
+            for row in self.guardrails
+            if row.metric == "need_human" and max(row.baseline, row.candidate) > 0
+        ]
+        parts += [
             f"{row.metric} ×{row.change:.2f}" for row in self.guardrails if row.policy == "cost"
         ]
         if self.exclusions.excluded:

@@ -153,6 +153,8 @@ def _loses_too_many(comparison: PairedComparison, *, gate: Gate) -> bool:
 
     Asks for both signs of uneven loss, because this is looked at again and again.
     """
+    if not _judges_exclusions(gate):
+        return False
     seen = exclusions_of(comparison, limits=gate.guardrails)
     n_min = 1 if isinstance(gate, NoRegressionGate) else gate.n_min
     return (
@@ -174,16 +176,22 @@ def _reasons(
 ) -> tuple[Reason, ...]:
     """Every reason, the weightiest first. What blocks a success replaces it."""
     blockers: list[Reason] = []
-    if not isinstance(gate, NoRegressionGate):
-        if ruling.succeeded:
-            blockers += blocking_reasons(rows, tasks, guardrails=gate.guardrails)
-            blockers += floor_reasons(effect, floor=gate.floor)
-        blockers += _exclusion_reasons(exclusions)
-    elif gate.infrastructure_filter is InfrastructureFilter.PAIR:
+    if ruling.succeeded and not isinstance(gate, NoRegressionGate):
+        blockers += blocking_reasons(rows, tasks, guardrails=gate.guardrails)
+        blockers += floor_reasons(effect, floor=gate.floor)
+    if _judges_exclusions(gate):
         blockers += _exclusion_reasons(exclusions)
     reasons = blockers if ruling.succeeded and blockers else [*blockers, *ruling.reasons]
     weight = [Decision.REJECT, Decision.INCONCLUSIVE, Decision.PROMOTE]
     return tuple(sorted(reasons, key=lambda reason: weight.index(reason.ground.decision)))
+
+
+def _judges_exclusions(gate: Gate) -> bool:
+    """The original filter by arm has no notion of a lost pair."""
+    return not (
+        isinstance(gate, NoRegressionGate)
+        and gate.infrastructure_filter is InfrastructureFilter.PER_ARM
+    )
 
 
 def _exclusion_reasons(exclusions: Exclusions) -> list[Reason]:

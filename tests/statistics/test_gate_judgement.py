@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from openeta_exp.domain.comparison import PairedComparison, progress
 from openeta_exp.domain.gate import (
@@ -361,7 +362,22 @@ def test_a_candidate_that_asks_people_more_often_is_blocked() -> None:
     assert verdict.codes == ("guardrail:need_human",)
     assert verdict.p_value is not None
     assert verdict.p_value <= 0.05
+    assert "need_human 0 to 10" in verdict.sentence()
     assert shown.promotes
+
+
+def test_a_decision_that_does_not_follow_from_its_reasons_is_no_verdict() -> None:
+    fields = verdict_of(story(GOOD), SequentialGate()).model_dump()
+
+    with pytest.raises(ValidationError, match="does not follow"):
+        GateVerdict.model_validate(fields | {"decision": Decision.REJECT})
+
+
+def test_ten_thousand_pairs_are_judged_in_the_open_ended_mode() -> None:
+    verdict = verdict_of(story("bbnw" * 2500), AnytimeGate(alpha=1e-300, guardrails=QUICK))
+
+    assert verdict.promotes
+    assert len(verdict.path) <= 400
 
 
 def test_a_candidate_whose_runtime_reports_fewer_successes_is_blocked() -> None:
@@ -598,6 +614,7 @@ def test_the_original_filter_by_arm_turns_a_crash_into_a_regression() -> None:
         "guardrail:runtime_success",
     )
     assert verdict_of(story("bbbbbC"), SKILL).promotes
+    assert review(story("C" * 12), gate=per_arm, terms=TERMS) == Continue(0, 12, 12)
 
 
 def test_the_original_rule_waits_for_every_pair() -> None:
