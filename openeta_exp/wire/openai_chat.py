@@ -183,8 +183,15 @@ def render_error(message: str, *, kind: str, code: str | None = None) -> JsonObj
     return {"error": {"message": message, "type": kind, "code": code, "param": None}}
 
 
+class _ReplyPart(_Tolerant):
+    """Models that think aloud answer in parts of kinds of their own."""
+
+    type: str
+    text: str | None = None
+
+
 class _ReplyMessage(_Tolerant):
-    content: str | tuple[_Part, ...] | None = None
+    content: str | tuple[_ReplyPart, ...] | None = None
 
 
 class _Choice(_Tolerant):
@@ -235,7 +242,7 @@ class ChatReply(_Tolerant):
             return ""
         content = self.choices[0].message.content
         if isinstance(content, tuple):
-            return "".join(part.text for part in content if part.type == "text")
+            return "".join(part.text or "" for part in content if part.type == "text")
         return content or ""
 
     @property

@@ -75,8 +75,12 @@ def test_a_client_reads_what_a_server_rendered(text: str, finish_reason: str) ->
     assert (reply.text, reply.model, reply.finish_reason) == (text, "m", finish_reason)
 
 
-def test_content_in_parts_is_joined() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+def test_text_parts_are_joined_and_thoughts_left_out() -> None:
+    parts = [
+        {"type": "reasoning", "text": "hm"},
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+    ]
 
     assert parse_reply(json.dumps({"choices": [{"message": {"content": parts}}]})).text == "ab"
 

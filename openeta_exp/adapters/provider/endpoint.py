@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CONNECT_S = 10.0
+IDLE_S = 60.0
+"""How long an unused connection is kept: a motion of the robot takes longer than the usual 5 s."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_KEY = "none"
 
@@ -178,6 +180,7 @@ class ChatEndpoint:
         return presentable(f"{where}: {text}", secret=self._config.api_key)
 
     def _make_client(self) -> AsyncOpenAI:
+        import httpx2
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
         timeout_s = self._config.timeout_s
@@ -186,6 +189,11 @@ class ChatEndpoint:
             api_key=self._config.api_key or _NO_KEY,
             max_retries=0,
             timeout=Timeout(timeout_s, connect=min(timeout_s, MAX_CONNECT_S)),
-            # A proxy named in the environment is for the outside world.
-            http_client=DefaultAsyncHttpxClient(trust_env=not self._config.is_local),
+            http_client=DefaultAsyncHttpxClient(
+                # A proxy named in the environment is for the outside world.
+                trust_env=not self._config.is_local,
+                limits=httpx2.Limits(
+                    max_connections=None, max_keepalive_connections=64, keepalive_expiry=IDLE_S
+                ),
+            ),
         )

@@ -320,7 +320,17 @@ async def _speak_another_protocol(
     await reader.read()
 
 
-@pytest.mark.parametrize("talk", [_trickle, _hang_up, _reset, _speak_another_protocol])
+async def _promise_gzip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await _one_request(reader)
+    head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip"
+    writer.write(f"{head}\r\ncontent-length: 4\r\n\r\nnope".encode())
+    await writer.drain()
+    await reader.read()
+
+
+@pytest.mark.parametrize(
+    "talk", [_trickle, _hang_up, _reset, _speak_another_protocol, _promise_gzip]
+)
 async def test_a_server_that_breaks_the_protocol_is_a_provider_error(talk: Talk) -> None:
     async with (
         talking(talk) as url,
