@@ -272,3 +272,15 @@ class Empty(StepBenchmark):  # type: ignore[misc]
 
     def get_step_result(self, step_result: StepResult) -> dict[str, Any]:
         return {"success": True}
+
+
+class Hidden(Reach):
+    """Has a parameter that shows only once the world moves."""
+
+    def reset(self, task: dict[str, Any]) -> Any:
+        self.friction = task["y"]
+        return super().reset({"x": task["x"], "y": 0.5})
+
+    def step(self, action: dict[str, Any]) -> StepResult:
+        action = {"actions": action["actions"] * self.friction}
+        return super().step(action)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openeta_exp.adapters.policy.chunks import ActionChunks, ChunkedPolicy, Ensemble
@@ -21,7 +21,13 @@ class CallablePolicy:
 
     in_process = True
 
-    def __init__(self, import_string: str, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        import_string: str,
+        params: Mapping[str, Any],
+        *,
+        requires: Sequence[str] | None = None,
+    ) -> None:
         target = import_object(import_string)
         if isinstance(target, type) or params:
             target = target(**params)
@@ -32,6 +38,7 @@ class CallablePolicy:
         self._reset = getattr(target, "reset", None)
         self._import_string = import_string
         self._params = dict(params)
+        self._requires = requires if requires is not None else getattr(target, "requires", None)
 
     def start_episode(self, task: Mapping[str, Any]) -> None:
         if self._reset is not None:
@@ -47,7 +54,7 @@ class CallablePolicy:
             finish(result)
 
     def describe(self) -> dict[str, Any]:
-        requires = getattr(self._target, "requires", None)
+        requires = self._requires
         return {
             "identity": {
                 "kind": "in_process",
@@ -84,9 +91,14 @@ def build(
     ensemble: Ensemble = "newest",
     ema_alpha: float = 0.5,
     replan_every: int | None = None,
+    requires: Sequence[str] | None = None,
 ) -> CallablePolicy | ChunkedPolicy:
-    """The policy an import string names; with `chunk_size` its answers are used up in order."""
-    policy = CallablePolicy(target, params or {})
+    """The policy an import string names; with `chunk_size` its answers are used up in order.
+
+    Args:
+        requires: Observation keys it needs, dotted, if it does not say so itself.
+    """
+    policy = CallablePolicy(target, params or {}, requires=requires)
     if chunk_size is None:
         return policy
     return ChunkedPolicy(

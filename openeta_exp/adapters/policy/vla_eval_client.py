@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
@@ -50,11 +50,13 @@ class VlaEvalPolicy:
         images: ImageFormat = "raw",
         connect_timeout_s: float = 30.0,
         act_timeout_s: float = 30.0,
+        requires: Sequence[str] | None = None,
     ) -> None:
         self._url = url
         self._images: ImageFormat = images
         self._connect_timeout_s = connect_timeout_s
         self._act_timeout_s = act_timeout_s
+        self._requires = requires
         self._connection: ClientConnection | None = None
         self._held = contextlib.ExitStack()
         self._hello: dict[str, Any] = {}
@@ -94,7 +96,7 @@ class VlaEvalPolicy:
                 "observation_params": hello.get("observation_params"),
                 "action_spec": hello.get("action_spec"),
             },
-            "requires": hello.get("requires"),
+            "requires": hello.get("requires") if self._requires is None else list(self._requires),
             "action_spec": hello.get("action_spec"),
             "observation_spec": spec,
         }
@@ -237,13 +239,19 @@ def build(
     ensemble: Ensemble = "newest",
     ema_alpha: float = 0.5,
     replan_every: int | None = None,
+    requires: Sequence[str] | None = None,
 ) -> VlaEvalPolicy | ChunkedPolicy:
-    """The policy behind a URL; `chunk_size` is for servers that reply with whole chunks."""
+    """The policy behind a URL; `chunk_size` is for servers that reply with whole chunks.
+
+    Args:
+        requires: Observation keys the model needs, dotted, if the server does not say so.
+    """
     policy = VlaEvalPolicy(
         url,
         images=images,
         connect_timeout_s=connect_timeout_s,
         act_timeout_s=act_timeout_s,
+        requires=requires,
     )
     if chunk_size is None:
         return policy

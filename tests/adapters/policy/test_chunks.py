@@ -70,7 +70,7 @@ def test_actions_are_single_precision_before_they_are_blended() -> None:
 
 
 def test_an_empty_chunk_is_a_policy_error() -> None:
+    policy = build(target="numpy:zeros_like", chunk_size=4)
+    policy.start_episode({})
     with pytest.raises(PolicyError, match="empty"):
-        policy = build(target="numpy:zeros_like", chunk_size=4)
-        policy.start_episode({})
         policy.act(np.zeros((0, 2)))  # type: ignore[arg-type]
