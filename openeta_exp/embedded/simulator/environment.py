@@ -76,17 +76,19 @@ class Environment:
     def backend(self) -> Backend:
         return self._backend
 
-    def look_with(self, view: View) -> None:
-        """Set what observations contain; no GL context is made before a frame is due.
+    def open(self, view: View) -> None:
+        """Begin a new use of this environment; it wants a reset next.
 
-        A context is kept while the images stay the same size: LIBERO's textures take more than
-        a second to load into a new one.
+        A GL context is made when a frame is due, and kept while images stay the same size:
+        LIBERO's textures take more than a second to load into a new one.
         """
         pictures = self._view and (self._view.width, self._view.height, self._view.quality)
         if self._renderer and pictures != (view.width, view.height, view.quality):
+            self._memory.forget()
             self._renderer.close()
             self._renderer = None
         self._view = view
+        self._initial = None
 
     def reset(self, seed: int) -> Observation:
         """Start the episode `seed` selects, settled for five control steps."""
@@ -216,11 +218,10 @@ class Environment:
         )
 
     def frame_truth(self, digest: str) -> FrameTruth | None:
-        """What a frame of this episode shows; None if it is not remembered."""
-        _, view = self._started()
-        if not view.cameras:
+        """What a frame of the last episode shows; None if it is not remembered."""
+        if self._renderer is None:
             return None
-        return self._memory.truth(digest, self._draw(view), width=view.width, height=view.height)
+        return self._memory.truth(digest, self._renderer)
 
     def close(self) -> None:
         if self._renderer is not None:

@@ -47,10 +47,8 @@ class FrameMemory:
         while len(self._snapshots) > _CAPACITY:
             self._snapshots.popitem(last=False)
 
-    def truth(
-        self, digest: str, renderer: OffscreenRenderer, *, width: int, height: int
-    ) -> FrameTruth | None:
-        """None if the frame is not remembered."""
+    def truth(self, digest: str, renderer: OffscreenRenderer) -> FrameTruth | None:
+        """None if the frame is not remembered. `renderer` is the one that drew it."""
         snapshot = self._snapshots.get(digest)
         if snapshot is None:
             return None
@@ -62,6 +60,7 @@ class FrameMemory:
         camera = self._backend.cameras[snapshot.camera]
         geoms = renderer.geom_ids(self._scratch, camera)
         frame = renderer.frame(self._scratch, camera)
+        height, width = geoms.shape
         pinhole = intrinsics(self._backend, snapshot.camera, width=width, height=height)
         pose = extrinsics(self._backend, snapshot.camera, self._scratch)
         world_from_camera = np.eye(4)

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import io
+import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -33,6 +35,7 @@ class FrameInstance(Record):
     kind: Literal["object", "fixture", "robot", "surroundings"]
 
 
+_ZIP = b"PK\x03\x04"
 _INSTANCES: TypeAdapter[tuple[FrameInstance, ...]] = TypeAdapter(tuple[FrameInstance, ...])
 
 
@@ -68,6 +71,8 @@ class FrameTruth:
     @classmethod
     def from_npz(cls, content: bytes) -> FrameTruth:
         """Raises: ValueError: If the bytes are no such archive."""
+        if not content.startswith(_ZIP):
+            raise ValueError("not a frame archive: no zip")
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 return cls(
@@ -77,7 +82,7 @@ class FrameTruth:
                     world_from_camera=arrays["world_from_camera"],
                     instances=_INSTANCES.validate_json(arrays["instances"].tobytes()),
                 )
-        except (KeyError, OSError) as error:
+        except (KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(f"not a frame archive: {error}") from error
 
 

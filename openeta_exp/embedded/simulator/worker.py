@@ -89,7 +89,7 @@ class Worker:
                 f"no camera named {unknown}; there are {sorted(backend.cameras)}",
                 code="unknown_camera",
             )
-        self._environment.look_with(
+        self._environment.open(
             View(
                 width=request.width,
                 height=request.height,

@@ -47,7 +47,7 @@ def environment(scene: TabletopScene) -> Environment:
 
 def blind(backend: TabletopBackend) -> Environment:
     environment = Environment(backend, env_id="openeta/tabletop_pick_can_basket-v0", gl="none")
-    environment.look_with(BLIND)
+    environment.open(BLIND)
     environment.reset(1)
     return environment
 
@@ -193,7 +193,7 @@ def test_privileged_objects_are_only_there_when_asked_for(environment: Environme
     assert {"can_1", "basket_1", "shelf_1"} <= set(names)
     assert "robot" not in names
 
-    environment.look_with(
+    environment.open(
         View(
             width=64,
             height=64,
@@ -203,4 +203,4 @@ def test_privileged_objects_are_only_there_when_asked_for(environment: Environme
             quality=Quality.FAST,
         )
     )
-    assert environment.observe(render=False).objects == ()
+    assert environment.reset(1).objects == ()

@@ -36,8 +36,14 @@ BOX = "openeta/tabletop_pick_box_basket-v0"
 FAR = {"x": 0.1, "y": 0.2, "z": 0.2}
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[SimulatorService]:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Of the module, so that its tests can share one service."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shared() -> AsyncIterator[SimulatorService]:
     """One process at a time, no GL: these tests are about lifetimes."""
     options = SimulatorOptions(
         max_envs=1,
@@ -50,12 +56,26 @@ async def service() -> AsyncIterator[SimulatorService]:
         yield running
 
 
-def workers() -> list[psutil.Process]:
-    """Environment processes this test has running."""
+@pytest.fixture
+async def service(shared: SimulatorService) -> AsyncIterator[SimulatorService]:
+    """The shared service, with nothing left open by the test."""
+    yield shared
+    for env in (await shared.list_active_envs(ListActiveEnvs())).envs:
+        await shared.close_env(CloseEnv(handle=env.handle))
+
+
+@pytest.fixture
+def others() -> frozenset[int]:
+    """Processes that were there before the test began."""
+    return frozenset(child.pid for child in psutil.Process().children())
+
+
+def workers(others: frozenset[int] = frozenset()) -> list[psutil.Process]:
+    """Environment processes of this test process, except `others`."""
     return [
         child
         for child in psutil.Process().children()
-        if "openeta_exp.embedded.simulator.worker" in child.cmdline()
+        if child.pid not in others and "openeta_exp.embedded.simulator.worker" in child.cmdline()
     ]
 
 
@@ -99,6 +119,7 @@ async def test_an_environment_is_closed_once_and_closing_again_is_no_error(
         True,
     )
     assert service.counts().idle == 1
+    assert service.counts().busy == 0
 
 
 async def test_observing_before_the_first_reset_is_refused(service: SimulatorService) -> None:
@@ -211,11 +232,11 @@ async def test_a_process_that_dies_costs_its_environment_and_is_replaced(
     assert await start(service)
 
 
-async def test_a_process_that_hangs_is_ended_and_named() -> None:
+async def test_a_process_that_hangs_is_ended_and_named(others: frozenset[int]) -> None:
     options = SimulatorOptions(max_envs=1, gl_candidates=(), call_timeout_s=0.5)
     async with SimulatorService.running(options) as service:
         mine = await start(service)
-        (process,) = workers()
+        (process,) = workers(others)
         process.suspend()
 
         with pytest.raises(WorkerHung, match="no answer to 'reset'") as hung:
@@ -271,15 +292,15 @@ async def test_an_unused_environment_is_closed_after_its_time() -> None:
         assert await start(service)
 
 
-async def test_leaving_the_service_leaves_no_process() -> None:
+async def test_leaving_the_service_leaves_no_process(others: frozenset[int]) -> None:
     options = SimulatorOptions(max_envs=2, gl_candidates=())
     async with SimulatorService.running(options) as service:
         await start(service)
         idle = await start(service)
         await service.close_env(CloseEnv(handle=idle.handle))
-        assert len(workers()) == 2
+        assert len(workers(others)) == 2
 
-    assert workers() == []
+    assert workers(others) == []
 
 
 async def test_environments_are_listed_and_found_by_words(service: SimulatorService) -> None:
