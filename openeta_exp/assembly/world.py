@@ -10,6 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import assert_never
 
+import anyio
+from anyio import to_thread
+
 from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.mcp_connection import Transport
 from openeta_exp.adapters.perception.mcp_perception import McpPerception
@@ -82,7 +85,10 @@ async def open_world(settings: ExperimentSettings, manifest: Manifest) -> AsyncI
     """
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        addresses = await _embedded(stack, settings, manifest)
+        async with anyio.create_task_group() as group:
+            # The clients take seconds to import, and the embedded host takes as long to start.
+            group.start_soon(to_thread.run_sync, _import_clients)
+            addresses = await _embedded(stack, settings, manifest)
         simulator = _simulator(settings, addresses)
         stack.push_async_callback(simulator.aclose)
         perception = _perception(settings, addresses)
@@ -97,6 +103,10 @@ async def open_world(settings: ExperimentSettings, manifest: Manifest) -> AsyncI
             planner=_planner(settings, provider),
             clock=clock,
         )
+
+
+def _import_clients() -> None:
+    import openai  # noqa: F401
 
 
 async def _embedded(
