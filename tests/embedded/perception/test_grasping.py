@@ -70,6 +70,16 @@ def test_a_round_thing_is_closed_on_across_the_line_of_sight() -> None:
     assert best.centre_m[:2] == pytest.approx((0.0, 0.1), abs=0.003)
 
 
+def test_a_corner_hidden_by_something_in_front_does_not_make_a_box_narrower() -> None:
+    flat = Solid(x_m=-0.12, y_m=0.0, width_m=0.081, length_m=0.046, height_m=0.028)
+    in_front = Solid(x_m=0.02, y_m=0.013, width_m=0.03, length_m=0.03, height_m=0.11, round=True)
+
+    best = planned(flat, in_front)[0]
+
+    assert best.width_m == pytest.approx(0.046, abs=0.008)
+    assert abs(np.degrees(best.closing_yaw_rad)) == pytest.approx(90, abs=8)
+
+
 def test_a_flat_box_is_not_gripped_through_the_table() -> None:
     flat = Solid(x_m=0.0, y_m=0.0, width_m=0.077, length_m=0.04, height_m=0.018)
 

@@ -123,6 +123,19 @@ async def test_things_on_the_tabletop_stand_where_they_are_seen() -> None:
                 assert yaw_error_deg(await look.best_grasp(target), truth) < 8, name
 
 
+async def test_a_bowl_too_wide_for_the_hand_is_gripped_by_its_rim() -> None:
+    async with looking_at("openeta/tabletop_bowl_on_shelf-v0", seed=1) as look:
+        target, truth = await look.find("bowl_1"), look.bounds["bowl_1"]
+        grasp = await look.best_grasp(target)
+
+    outwards = np.array(grasp.position_m[:2]) - np.array(truth.center[:2])
+    radius_m = float(np.hypot(*outwards))
+    closing = np.array([grasp.rotation[0][1], grasp.rotation[1][1]])
+    assert truth.size[0] > 0.1
+    assert truth.size[0] / 2 - 0.012 < radius_m < truth.size[0] / 2 + 0.003
+    assert abs(outwards @ closing) / radius_m > 0.97
+
+
 @pytest.mark.libero
 async def test_groceries_of_libero_are_measured_to_millimetres_and_gripped_on_the_short_side() -> (
     None
