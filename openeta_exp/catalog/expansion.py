@@ -47,6 +47,8 @@ class Binding:
     task: TaskEntry
     scene_digest: Digest
     task_digest: Digest
+    seed_parameter: str | None = None
+    """Scenario parameter that carries the spec's seed, for adapters that start from seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

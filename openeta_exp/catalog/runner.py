@@ -145,6 +145,11 @@ class CatalogRunner:
         self, spec: EpisodeSpec, binding: Binding, policy: PolicyRecipe, attempt: Attempt
     ) -> JsonObject:
         params, perturbations = split_scenario(spec.scenario)
+        max_steps = spec.budget.max_turns
+        if binding.seed_parameter is not None:
+            # A planner's manifest: its turns are no control steps.
+            params[binding.seed_parameter] = spec.seed
+            max_steps = binding.task.max_steps
         exact = scenario_digest(params, perturbations)
         return {
             "do": "episode",
@@ -157,7 +162,7 @@ class CatalogRunner:
                 "scenario": params,
                 "perturbations": perturbations,
                 "episode_idx": spec.repeat,
-                "max_steps": spec.budget.max_turns,
+                "max_steps": max_steps,
                 "seed": seed_of(exact, spec.repeat),
             },
             "output": {
