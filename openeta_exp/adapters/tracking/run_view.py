@@ -100,7 +100,9 @@ class Closing:
 
 
 def run_name(started: BatchStarted) -> str:
-    return f"g{started.generation:03d} {started.phase} {started.arm.label}"
+    """Short: the table of runs cuts names at some twenty characters."""
+    phase, label = started.phase, started.arm.label
+    return f"g{started.generation} {phase}" + ("" if label == phase else f" {label}")
 
 
 def identity_tags(batch: BatchHistory) -> dict[str, str]:
@@ -180,8 +182,8 @@ def close_batch(batch: BatchHistory) -> Closing:
         ),
         tags={
             # The table of runs shows names and hides metrics until they are asked for.
-            "mlflow.runName": f"{run_name(started)} · {summary.tally.success_count} of "
-            f"{summary.tally.episode_count}",
+            "mlflow.runName": f"{run_name(started)} {summary.tally.success_count}"
+            f"/{summary.tally.episode_count}",
             "mlflow.note.content": description(started, summary),
             "mlflow.loggedArtifacts": json.dumps([{"path": OUTCOME_TABLE, "type": "table"}]),
         },

@@ -74,7 +74,7 @@ def test_the_run_page_shows_metrics_and_the_table_of_outcomes(
     page = seen(f"{address}/{run.info.run_id}", tmp_path / "profile")
     artifact = seen(f"{address}/{run.info.run_id}/artifacts/outcomes.json", tmp_path / "profile")
 
-    assert "g000 train train · 6 of 8" in table
+    assert "g0 train 6/8" in table
     assert "6 of 8 episodes solved: 75 % (41 to 93 %)" in page
     assert "summary/success_rate_over_results" in page
     assert "provider.model" in page

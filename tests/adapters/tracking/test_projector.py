@@ -102,9 +102,9 @@ def test_each_arm_has_its_own_run_and_so_has_each_journal(target: MlflowTarget) 
     show(target, [started(manifest(1), batch_id="canary").model_copy(update={"at_s": AT_S + 1})])
 
     assert sorted(run.info.run_name for run in Page(target).runs()) == [
-        "g000 train baseline",
-        "g000 train candidate",
-        "g000 train train",
+        "g0 train",
+        "g0 train baseline",
+        "g0 train candidate",
     ]
 
 

@@ -129,5 +129,5 @@ def test_the_headline_has_both_rates_with_their_bounds() -> None:
     assert shown["summary/success_rate_over_results"] == 1 / 2
     assert shown["summary/success_rate_low"] < 1 / 3 < shown["summary/success_rate_high"]
     assert shown["summary/fails_provider"] == 1
-    assert closing.tags["mlflow.runName"] == "g000 train train · 1 of 3"
+    assert closing.tags["mlflow.runName"] == "g0 train 1/3"
     assert "Scripted models" in closing.tags["mlflow.note.content"]
