@@ -21,6 +21,7 @@ from openeta_exp.catalog.scenarios import LeveledScenario, generate
 from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.identity import Digest, EpisodeId, JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split
+from openeta_exp.domain.pair import PairKey
 from openeta_exp.errors import CatalogError
 from openeta_exp.wire.catalog_files import ScenarioSet, SceneEntry, TaskEntry
 from openeta_exp.wire.explain import nearest
@@ -71,6 +72,16 @@ class ScenarioRow:
     perturbations: tuple[JsonObject, ...] = ()
     level: float | None = None
     repeat: int = 0
+
+    @property
+    def pair_key(self) -> PairKey:
+        """What both arms of a pair have in common: scene and task, scenario, repeat."""
+        return PairKey(
+            env_id=self.env_id,
+            task_id=self.task_id,
+            scenario_id=self.scenario_digest[:16],
+            rep=self.repeat,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

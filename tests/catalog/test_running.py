@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import numpy as np
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from openeta_exp.catalog.expansion import Expansion, expand
