@@ -7,13 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from mcp import Client
+from mcp_types import TextContent
 
 from openeta_exp.embedded.simulator import observing
 from openeta_exp.embedded.simulator.backend import Array, Backend
 from openeta_exp.embedded.simulator.bounds import BodyShapes
 from openeta_exp.embedded.simulator.environment import SETTLE_STEPS
 from openeta_exp.embedded.simulator.motion import Limits, Target, drive
-from openeta_exp.embedded.simulator.replies import ObjectBounds, ObjectObservation, StopReason
+from openeta_exp.embedded.simulator.replies import (
+    MotionReply,
+    ObjectBounds,
+    ObjectObservation,
+    Observation,
+    StepReply,
+    StopReason,
+)
 from openeta_exp.embedded.simulator.rotations import quat_from_euler_deg
 
 _PAD_OPEN_M = 0.05
@@ -242,13 +251,49 @@ class BareArm:
         return "terminated" if self._backend.succeeded() else None
 
 
+class ServedArm:
+    """The script through the tools of a server, as any client would run it."""
+
+    def __init__(self, client: Client, handle: str) -> None:
+        self._client = client
+        self._handle = handle
+        self.steps = 0
+        self.reward = 0.0
+
+    async def objects(self) -> Sequence[ObjectObservation]:
+        """The environment must have been created with `include_objects`."""
+        text = await self._call("observe_env", render=False)
+        return Observation.from_json(text).objects
+
+    async def move(self, xyz: tuple[float, float, float], *, yaw_deg: float) -> bool:
+        x, y, z = xyz
+        text = await self._call("move_to", x=x, y=y, z=z, roll=180.0, pitch=0.0, yaw=yaw_deg)
+        reply = MotionReply.from_json(text)
+        return self._count(reply.steps_executed, reply.reward)
+
+    async def grip(self, *, open_fingers: bool, steps: int) -> bool:
+        tool = "gripper_open" if open_fingers else "gripper_close"
+        reply = StepReply.from_json(await self._call(tool, num_steps=steps))
+        return self._count(reply.info.steps_executed, reply.reward)
+
+    def _count(self, steps: int, reward: float) -> bool:
+        self.steps += steps
+        self.reward += reward
+        return reward > 0
+
+    async def _call(self, tool: str, **arguments: object) -> str:
+        result = await self._client.call_tool(tool, {"handle": self._handle, **arguments})
+        (block,) = result.content
+        if result.is_error or not isinstance(block, TextContent):
+            raise RuntimeError(f"{tool} failed: {result.content}")
+        return block.text
+
+
 LADDER = {
     "naive": NAIVE,
     "naive + lift 0.30": replace(NAIVE, lift_z_m=0.30),
     "naive + top + lift": replace(NAIVE, lift_z_m=0.30, top_grasp=True),
-    "naive + top + lift + close 12": replace(
-        NAIVE, lift_z_m=0.30, top_grasp=True, close_steps=12
-    ),
+    "naive + top + lift + close 12": replace(NAIVE, lift_z_m=0.30, top_grasp=True, close_steps=12),
     "best without avoiding": replace(Strategy(), avoid=False),
     "best, close 4": replace(Strategy(), close_steps=4),
     "best": Strategy(),

@@ -155,7 +155,6 @@ class LiberoBackend:
                 Instance(
                     name,
                     name.rsplit("_", 1)[0],
-                    # The root first: objects are reported at its pose.
                     bodies or frozenset({root}),
                     movable=name in self._domain.objects_dict,
                 )
