@@ -53,7 +53,8 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
     """Command line arguments with every `field=value` as `++field=value`.
 
     Options of groups stay as they are; `experiment=NAME` is taken for `+experiment=NAME`, and
-    `manifest.path=FILE` implies `manifest=file`, so that no row of another manifest stays.
+    `manifest.path=FILE` implies `manifest=file`, so that no row of another manifest stays (nor
+    one of `canary` or `held_out`).
 
     Raises:
         SettingsError: If what is given for a group cannot be the name of an option.
@@ -64,6 +65,8 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
     for each in arguments:
         if each.startswith("manifest.path=") and not chosen:
             additions.append("manifest=file")
+        elif each.startswith(("canary.path=", "held_out.path=")):
+            additions.append(f"++{each.partition('.')[0]}.episodes=null")
         additions.append(_as_addition(each, groups))
     return additions
 
@@ -219,7 +222,7 @@ class ComposedOrigin:
         for file, inner in self._candidates(here):
             if _states(file, inner):
                 return self._name(file)
-        group = self._find(f"{here[0]}/{self.choices.get(here[0], '')}")
+        group = self._group_file(here[0])
         return self._name(group or self._find("config") or conf_dir() / "config.yaml")
 
     def _candidates(self, path: tuple[str, ...]) -> Iterator[tuple[Path, tuple[str, ...]]]:
@@ -230,9 +233,17 @@ class ComposedOrigin:
         root = self._find("config")
         if root is not None:
             yield root, path
-        group = self._find(f"{path[0]}/{self.choices.get(path[0], '')}")
+        group = self._group_file(path[0])
         if group is not None:
             yield group, path[1:]
+
+    def _group_file(self, section: str) -> Path | None:
+        """The option that a section was composed from: `group`, or `group@section`."""
+        for choice, option in self.choices.items():
+            group, _, package = choice.partition("@")
+            if section == (package or group):
+                return self._find(f"{group}/{option}")
+        return None
 
     def _find(self, name: str) -> Path | None:
         paths = (directory / f"{name}.yaml" for directory in self.directories)

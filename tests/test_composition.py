@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openeta_exp.composition import as_additions, compose_settings, conf_dir
+from openeta_exp.composition import ComposedOrigin, as_additions, compose_settings, conf_dir
 from openeta_exp.errors import SettingsError
 from openeta_exp.settings.world import EmbeddedSimulatorSettings, McpSimulatorSettings
 
@@ -45,15 +45,17 @@ def test_the_main_job_runs_ten_objects_several_at_once() -> None:
 
 def test_every_option_of_every_group_is_a_section() -> None:
     fillers = {
+        "author/file": ["author.folder=revisions"],
+        "manifest/file": ["manifest.path=m.json"],
         "mcp": ["simulator.url=http://127.0.0.1:1/mcp", "perception=none"],
         "openai": ["provider.base_url=http://127.0.0.1:1/v1", "provider.model=m"],
-        "file": ["manifest.path=m.json"],
     }
     for option in sorted(conf_dir().glob("*/*.yaml")):
         group = option.parent.name
         if group in ("experiment", "perception"):
             continue
-        compose_settings([f"{group}={option.stem}", *fillers.get(option.stem, [])])
+        filler = fillers.get(f"{group}/{option.stem}") or fillers.get(option.stem, [])
+        compose_settings([f"{group}={option.stem}", *filler])
 
 
 def test_an_experiment_can_be_named_without_a_plus() -> None:
@@ -84,8 +86,6 @@ def test_a_field_that_an_option_leaves_open_is_traced_to_its_file() -> None:
 
 
 def test_a_field_of_an_experiment_is_traced_to_the_experiment(tmp_path: Path) -> None:
-    from openeta_exp.composition import ComposedOrigin
-
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("simulator: {quality: best}\n")
     origin = ComposedOrigin(
@@ -133,6 +133,26 @@ def test_a_manifest_file_replaces_the_rows_of_the_chosen_manifest() -> None:
     assert manifest.path == Path("m.json")
     assert manifest.episodes is None
     assert manifest.split is None
+
+
+def test_a_held_out_file_replaces_the_rows_of_the_experiment() -> None:
+    held_out = compose_settings(["+experiment=tabletop_iterate", "held_out.path=m.json"]).held_out
+
+    assert held_out is not None
+    assert held_out.path == Path("m.json")
+    assert held_out.episodes is None
+
+
+def test_a_manifest_of_another_role_is_traced_to_its_file() -> None:
+    (found,) = problems("+experiment=tabletop_iterate", "canary.path=3", "canary.split=null")
+    origin = ComposedOrigin(
+        choices={"manifest": "libero_smoke", "manifest@canary": "tabletop_canary"},
+        overridden=(),
+        directories=(conf_dir(),),
+    )
+
+    assert found.startswith("command line: canary.path = 3")
+    assert origin(["canary", "split"]) == "conf/manifest/tabletop_canary.yaml"
 
 
 def test_only_plain_fields_are_turned_into_additions() -> None:

@@ -12,8 +12,8 @@ from openeta_exp.embedded.simulator.env_ids import LiberoId, TabletopId, parse_e
 from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
 
 SPLITS = {"train": Split.TRAIN, "canary": Split.CANARY, "heldout": Split.HELD_OUT}
-LIBERO_INITIAL_STATES = 50
-"""LIBERO has this many a task; the simulator takes the seed modulo it."""
+STATES = {"libero_object": 50, "tabletop": 2**32}
+"""Initial states a task has; LIBERO's are recorded, and the seed is taken modulo their number."""
 
 
 def manifest(name: str) -> Manifest:
@@ -24,7 +24,7 @@ def manifest(name: str) -> Manifest:
 def test_splits_share_no_initial_state(suite: str) -> None:
     places = {
         split: {
-            (spec.env_id, spec.seed % LIBERO_INITIAL_STATES)
+            (spec.env_id, spec.seed % STATES[suite])
             for spec in manifest(f"{suite}_{split}").episodes
         }
         for split in SPLITS
