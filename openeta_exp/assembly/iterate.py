@@ -26,7 +26,7 @@ from openeta_exp.engine.batch import Observers, RunEpisode
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.generation import GenerationEngine, Staff
 from openeta_exp.engine.lane import Workshop
-from openeta_exp.engine.lineage import Lineage
+from openeta_exp.engine.lineage import Lineage, LineageHistory
 from openeta_exp.engine.lineage_plan import LineagePlan, pairs_wanted
 from openeta_exp.engine.prices import Prices
 from openeta_exp.engine.spending import Caps, Spending
@@ -61,9 +61,16 @@ def iterate(settings: ExperimentSettings) -> int:
     tree = baseline_tree(settings)
     console = Console()
     with experiment_store(settings) as store:
+        if settings.generation:
+            # Asked before anything is started: whether its predecessor has ended.
+            _history(store).start_of(settings.generation)
         result = anyio.run(partial(_iterate, settings, splits, tree, store, console))
     console.show(lineage_view(result))
     return 0
+
+
+def _history(store: FolderExperimentStore) -> LineageHistory:
+    return LineageHistory(event for _, event in store.journal.events())
 
 
 def read_splits(settings: ExperimentSettings) -> Splits:
@@ -135,7 +142,10 @@ async def _iterate(
                 store=store,
                 provider_metrics=world.provider.metrics,
             )
-            result = await engine.run()
+            if settings.generation is None:
+                result = await engine.run()
+            else:
+                result = await engine.run_alone(settings.generation)
     return result.model_copy(
         update={
             "tokens": spending.experiment.total_tokens,

@@ -74,20 +74,44 @@ class GenerationEngine:
             confirmation_skipped=skipped,
         )
 
+    async def run_alone(self, generation: int) -> ExperimentResult:
+        """One generation, from what the journal says its predecessor left; the first begins.
+
+        The last generation is followed by the confirmation, as it is in `run`.
+
+        Raises:
+            SettingsError: The predecessor has not ended, or the experiment has begun from
+                something else.
+            StoreError: A fact could not be kept.
+            ProviderError: An author's model could not be reached.
+        """
+        plan, lineage = self.workshop.plan, self.workshop.lineage
+        tree = plan.tree
+        if generation > 0:
+            tree = lineage.start_of(generation)
+            # Whether the settings still describe the experiment shows at its first baseline: a
+            # later generation starts from the journal's tree, whatever the settings name.
+            self._begin(0, plan.tree)
+        _, after = await self.run_generation(generation, tree)
+        is_last = generation == plan.generations - 1
+        confirmation, skipped = (
+            await self._confirm(after) if is_last else (None, "the lineage goes on")
+        )
+        return ExperimentResult(
+            experiment_id=plan.experiment_id,
+            generations=tuple(lineage.generations[each] for each in range(generation + 1)),
+            first_digest=plan.tree.content_digest,
+            last_digest=after.content_digest,
+            confirmation=confirmation,
+            confirmation_skipped=skipped,
+        )
+
     async def run_generation(
         self, generation: int, tree: ArtifactTree
     ) -> tuple[GenerationResult, ArtifactTree]:
         """One generation and the tree the next one starts from."""
         plan, lineage = self.workshop.plan, self.workshop.lineage
-        self.store.begin_generation(
-            GenerationRecord(
-                experiment_id=plan.experiment_id,
-                generation=generation,
-                baseline_digest=tree.content_digest,
-                behaviour=plan.behaviour,
-            ),
-            tree,
-        )
+        self._begin(generation, tree)
         known = lineage.generations.get(generation)
         if known is None:
             lineage.tell(
@@ -115,6 +139,18 @@ class GenerationEngine:
             result.model_dump_json(indent=2) + "\n", generation=generation
         )
         return result, after
+
+    def _begin(self, generation: int, tree: ArtifactTree) -> None:
+        plan = self.workshop.plan
+        self.store.begin_generation(
+            GenerationRecord(
+                experiment_id=plan.experiment_id,
+                generation=generation,
+                baseline_digest=tree.content_digest,
+                behaviour=plan.behaviour,
+            ),
+            tree,
+        )
 
     async def _train(self, generation: int, tree: ArtifactTree) -> BatchRun:
         plan, observers = self.workshop.plan, self.workshop.observers

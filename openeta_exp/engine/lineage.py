@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from openeta_exp.domain.artifact import ArtifactKind
+from collections.abc import Iterable
+
+from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Proposal, Review
 from openeta_exp.domain.event import (
     CandidateProposed,
@@ -10,35 +12,37 @@ from openeta_exp.domain.event import (
     ComparisonEnded,
     Event,
     GenerationEnded,
+    GenerationStarted,
+    Promoted,
 )
 from openeta_exp.domain.generation import GenerationResult
+from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.training import EarlierCandidate
 from openeta_exp.engine.batch import Observers
+from openeta_exp.errors import SettingsError
 
 Step = tuple[int, ArtifactKind]
 """A lane of a generation."""
 
 
-class Lineage:
-    """The steps that are done, so that a restarted command asks nobody twice."""
+class LineageHistory:
+    """The steps that are done."""
 
-    def __init__(self, observers: Observers) -> None:
-        self._observers = observers
+    def __init__(self, events: Iterable[Event]) -> None:
         self.proposals: dict[Step, Proposal] = {}
         self.reviews: dict[Step, Review] = {}
         self.comparisons: dict[str, ComparisonEnded] = {}
         self.generations: dict[int, GenerationResult] = {}
-        for _, event in observers.journal.events():
-            self._take(event)
+        self._trees: dict[Digest, ArtifactTree] = {}
+        for event in events:
+            self.take(event)
 
-    def tell(self, event: Event) -> None:
-        """Journal a fact and remember it. Raises: StoreError."""
-        self._observers.tell(event)
-        self._take(event)
-
-    def _take(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
+        """Remember a fact. Facts come in the order of the journal."""
         match event:
+            case GenerationStarted(baseline=tree) | Promoted(tree=tree):
+                self._trees[tree.content_digest] = tree
             case CandidateProposed(generation=generation, lane=lane, proposal=proposal):
                 self.proposals[generation, lane] = proposal
             case CandidateReviewed(generation=generation, lane=lane, review=review):
@@ -49,6 +53,21 @@ class Lineage:
                 self.generations[result.generation] = result
             case _:
                 pass
+
+    def start_of(self, generation: int) -> ArtifactTree:
+        """What a later generation starts from: the tree its predecessor ended with.
+
+        Raises:
+            SettingsError: The predecessor has not ended.
+        """
+        before = self.generations.get(generation - 1)
+        if before is None:
+            raise SettingsError(
+                f"generation = {generation}: starts from what generation {generation - 1} "
+                "promotes, which has not ended; run that one first, or leave generation out to "
+                "run all of them"
+            )
+        return self._trees[before.next_baseline_digest]
 
     def earlier(self, *, before: int) -> tuple[EarlierCandidate, ...]:
         """Candidates of earlier generations and what became of them, oldest first."""
@@ -83,3 +102,16 @@ class Lineage:
         ended = [event for event in self.comparisons.values() if event.stage == "held-out"]
         ordered = sorted(ended, key=lambda event: event.comparison_id)
         return [event for event in ordered if event.comparison_id < before]
+
+
+class Lineage(LineageHistory):
+    """A history that is written on, so that a restarted command asks nobody twice."""
+
+    def __init__(self, observers: Observers) -> None:
+        super().__init__(event for _, event in observers.journal.events())
+        self._observers = observers
+
+    def tell(self, event: Event) -> None:
+        """Journal a fact and remember it. Raises: StoreError."""
+        self._observers.tell(event)
+        self.take(event)

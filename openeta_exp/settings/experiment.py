@@ -42,6 +42,8 @@ class ApprovementSettings(Record):
     """Who must agree to a world-changing action; host-chosen, out of the agent's reach."""
 
     profile: Literal["human_gated", "standard", "reviewed_autonomy"] = "standard"
+    timeout_s: float = Field(default=300.0, gt=0)
+    """How long a person may take to decide; after that the episode needs a human."""
 
 
 class ConcurrencySettings(Record):
@@ -89,6 +91,8 @@ class ExperimentSettings(Record):
     """The cheap first comparison of `command=iterate`."""
     held_out: ManifestSettings | None = None
     """Seen only by the gate of `command=iterate`; each comparison gets a part of its own."""
+    generation: int | None = Field(default=None, ge=0)
+    """Run this generation alone, from what the one before has promoted; null runs all of them."""
     episodes: tuple[str, ...] | None = None
     """Ids to run, in this order; null runs the whole manifest."""
     approvement: ApprovementSettings = ApprovementSettings()

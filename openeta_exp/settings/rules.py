@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from openeta_exp.settings.command import PreflightSettings
+from openeta_exp.settings.command import IterateSettings, PreflightSettings
+from openeta_exp.settings.lineage import LineageSettings
 from openeta_exp.settings.world import (
     EmbeddedPerceptionSettings,
     EmbeddedSimulatorSettings,
@@ -31,10 +32,26 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     ):
         yield "perception.sam3_url", "no service is named; set it or perception.anygrasp_url"
     command = sections.get("command")
+    yield from _generation_misfits(sections)
     if isinstance(command, PreflightSettings) and command.require_perception:
         missing = _missing_perception(perception)
         if missing:
             yield "command.require_perception", f"perception is required; set {missing}"
+
+
+def _generation_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    generation, command = sections.get("generation"), sections.get("command")
+    lineage = sections.get("lineage")
+    if not isinstance(generation, int):
+        return
+    if command is not None and not isinstance(command, IterateSettings):
+        yield "generation", "is for command=iterate; leave it out"
+    elif isinstance(lineage, LineageSettings) and generation >= lineage.generations:
+        yield (
+            "generation",
+            f"the lineage has {lineage.generations} generations, counted from 0; set "
+            "lineage.generations to how many there will be, for this one and those before it",
+        )
 
 
 def _missing_perception(perception: object) -> str:
