@@ -11,6 +11,7 @@ import anyio
 
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.assembly.people import supervisors
 from openeta_exp.assembly.provenance import provenance
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
@@ -22,8 +23,6 @@ from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.episode import EpisodeWorld
 from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
-from openeta_exp.engine.interaction import NobodyAnswers
-from openeta_exp.engine.supervision import RuntimeChecksGate
 from openeta_exp.errors import InfrastructureError
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.session_log import SessionLogs
@@ -146,12 +145,13 @@ def episode_world(
     planner: Planner | None = None,
 ) -> EpisodeWorld:
     """What the episodes of one arm share; `planner` takes the place of the configured one."""
+    standing = supervisors(settings, world.provider, world.clock, Console())
     return EpisodeWorld(
         simulator=world.simulator,
         planner=planner or world.planner,
         perception=world.perception,
-        gate=RuntimeChecksGate(),
-        guidance=NobodyAnswers(),
+        gate=standing.gate,
+        guidance=standing.guidance,
         sessions=sessions,
         clock=world.clock,
         tree=tree,

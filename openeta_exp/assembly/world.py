@@ -182,6 +182,8 @@ _SCRIPTED_ROLES = {
     ModelRole.STRATEGY_AUTHOR: "scripted-author",
     ModelRole.STRATEGY_REVIEWER: "scripted-reviewer",
     ModelRole.SKILL_REVIEWER: "scripted-reviewer",
+    ModelRole.ACTION_REVIEWER: "scripted-action-reviewer",
+    ModelRole.GUIDANCE: "scripted-guidance",
 }
 
 

@@ -15,6 +15,7 @@ from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.pair import PairObservation
+from openeta_exp.domain.publication import Receipt
 from openeta_exp.domain.record import Record, digest
 from openeta_exp.domain.verdict import GateVerdict
 
@@ -179,6 +180,17 @@ class Promoted(Record):
     at_s: float
 
 
+class Published(Record):
+    """A shared registry has answered to the publication of a promoted artifact."""
+
+    kind: Literal["published"] = "published"
+    experiment_id: str
+    generation: int
+    comparison_id: str
+    receipt: Receipt
+    at_s: float
+
+
 class GenerationEnded(Record):
     """A generation is over."""
 
@@ -197,6 +209,7 @@ LineageEvent = (
     | ComparisonPlanned
     | ComparisonEnded
     | Promoted
+    | Published
     | GenerationEnded
 )
 """What belongs to an experiment's lineage."""

@@ -19,6 +19,7 @@ from openeta_exp.domain.event import (
     GenerationEnded,
     GenerationStarted,
     Promoted,
+    Published,
 )
 from openeta_exp.domain.identity import Digest
 
@@ -78,6 +79,7 @@ class History:
                 | ComparisonPlanned()
                 | ComparisonEnded()
                 | Promoted()
+                | Published()
                 | GenerationEnded()
             ):
                 return None

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from openeta_exp.domain.decision import Decision
 from openeta_exp.domain.evidence import EnvironmentReceipt
+from openeta_exp.domain.guidance import AnsweredQuestion
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.observation import Observation
@@ -50,6 +51,15 @@ class TracedAuthorization(Record):
     reason: str = ""
 
 
+class TracedQuestion(Record):
+    """A question the planner asked instead of acting."""
+
+    question: str
+    answer: AnsweredQuestion | None
+    reason: str = ""
+    """Why there was no answer."""
+
+
 class TurnTrace(Record):
     """One line of a session's trace."""
 
@@ -64,6 +74,7 @@ class TurnTrace(Record):
     errors: tuple[str, ...] = ()
     authorizations: tuple[TracedAuthorization, ...] = ()
     results: tuple[TracedResult, ...] = ()
+    asked: TracedQuestion | None = None
     usage: TokenUsage = TokenUsage()
     requests: int = Field(default=0, ge=0)
     context_characters: int = Field(default=0, ge=0)

@@ -29,6 +29,7 @@ class CompiledGrasp:
     candidate_id: str
     hover_xyz_m: Vector3
     contact_xyz_m: Vector3
+    roll_pitch_yaw_deg: Vector3
     extents_m: Vector3
 
 

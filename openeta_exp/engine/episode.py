@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -19,13 +19,15 @@ from openeta_exp.domain.episode import (
 from openeta_exp.domain.evidence import checker_success
 from openeta_exp.domain.identity import Digest, ExecutionId, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.skill import relevance
 from openeta_exp.domain.stop import FailureClass, StopReason
 from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.episode_record import EpisodeRecord
 from openeta_exp.engine.host import EpisodeHost
 from openeta_exp.engine.host_tools import HostTools
-from openeta_exp.engine.interaction import Guidance
-from openeta_exp.engine.supervision import ActionGate
+from openeta_exp.engine.memory_tools import MemoryTools
+from openeta_exp.engine.pause import KeepPaused, Resumption
+from openeta_exp.engine.toolbox import ToolBox
 from openeta_exp.engine.turn import Ending, TurnLoop
 from openeta_exp.errors import (
     InfrastructureError,
@@ -36,10 +38,25 @@ from openeta_exp.errors import (
     StoreError,
 )
 from openeta_exp.ports.clock import Clock
+from openeta_exp.ports.guidance import Guidance
 from openeta_exp.ports.perception import Perception
 from openeta_exp.ports.planner import Planner
-from openeta_exp.ports.session_log import SessionLogs
+from openeta_exp.ports.session_log import SessionLog, SessionLogs
 from openeta_exp.ports.simulator import Simulator, SimulatorSession
+from openeta_exp.ports.supervision import ActionGate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTools:
+    """What an agent may do besides seeing and acting.
+
+    Attributes:
+        memory: Whether it may keep values within its session.
+        enforce_allowed_tools: Whether the skill in use decides which tools may be called.
+    """
+
+    memory: bool = True
+    enforce_allowed_tools: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +66,7 @@ class EpisodeWorld:
     Attributes:
         perception: None if no perception service is configured; its tools are then not offered.
         new_execution_id: A fresh id per attempt.
+        keep_paused: Where an episode that waits for a person is put, so that it can be resumed.
     """
 
     simulator: Simulator
@@ -62,10 +80,18 @@ class EpisodeWorld:
     arm_digest: Digest
     on_need_human: OnNeedHuman
     new_execution_id: Callable[[], ExecutionId]
+    agent_tools: AgentTools = field(default_factory=AgentTools)
+    keep_paused: KeepPaused | None = None
 
 
-async def run_episode(spec: EpisodeSpec, *, world: EpisodeWorld) -> EpisodeOutcome:
+async def run_episode(
+    spec: EpisodeSpec, *, world: EpisodeWorld, resumption: Resumption | None = None
+) -> EpisodeOutcome:
     """Run one episode and return its outcome, with everything it spent, even if it broke.
+
+    Args:
+        resumption: Goes on with a session that waited for a person: from the task's initial state
+            with fresh turns and a fresh clock, but with what was already spent and learned.
 
     Raises:
         StoreError: Its record could not be written; results that cannot be kept must stop the run.
@@ -79,8 +105,10 @@ async def run_episode(spec: EpisodeSpec, *, world: EpisodeWorld) -> EpisodeOutco
         started_at_s=world.clock.unix_s(),
         started_s=world.clock.monotonic_s(),
     )
+    if resumption is not None:
+        resumption.carry_over(record)
     try:
-        ending = await _within_deadline(spec, world=world, record=record)
+        ending = await _within_deadline(spec, world=world, record=record, resumption=resumption)
     except StoreError:
         raise
     except InfrastructureError as error:
@@ -89,20 +117,28 @@ async def run_episode(spec: EpisodeSpec, *, world: EpisodeWorld) -> EpisodeOutco
 
 
 async def _within_deadline(
-    spec: EpisodeSpec, *, world: EpisodeWorld, record: EpisodeRecord
+    spec: EpisodeSpec,
+    *,
+    world: EpisodeWorld,
+    record: EpisodeRecord,
+    resumption: Resumption | None,
 ) -> Ending:
     """The wall clock runs over create, reset, model and tools; what comes later is refused."""
-    with anyio.move_on_after(spec.budget.timeout_s):
-        return await _in_environment(spec, world=world, record=record)
+    with anyio.move_on_after(spec.budget.timeout_s) as record.deadline:
+        return await _in_environment(spec, world=world, record=record, resumption=resumption)
     return Ending(
         reason=StopReason.EPISODE_TIMEOUT,
         limit=spec.budget.timeout_s,
-        observed=world.clock.monotonic_s() - record.started_s,
+        observed=world.clock.monotonic_s() - record.started_s - record.human_wait_s,
     )
 
 
 async def _in_environment(
-    spec: EpisodeSpec, *, world: EpisodeWorld, record: EpisodeRecord
+    spec: EpisodeSpec,
+    *,
+    world: EpisodeWorld,
+    record: EpisodeRecord,
+    resumption: Resumption | None,
 ) -> Ending:
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(
@@ -113,22 +149,42 @@ async def _in_environment(
         host = record.begin(await session.reset())
         if host.observation.success_at_reset:
             return Ending(reason=StopReason.ENVIRONMENT_SUCCESS)
-        return await _turns(session, host, world=world, record=record)
+        ending = await _turns(session, host, world=world, record=record, resumption=resumption)
+        record.stand()
+        if ending.interaction is not None and world.keep_paused is not None:
+            # Kept before the environment is closed: whatever ends this process, the question stays.
+            world.keep_paused(_result(record, ending, world=world), spec=spec, asked=record.asked)
+        return ending
 
 
 async def _turns(
-    session: SimulatorSession, host: EpisodeHost, *, world: EpisodeWorld, record: EpisodeRecord
+    session: SimulatorSession,
+    host: EpisodeHost,
+    *,
+    world: EpisodeWorld,
+    record: EpisodeRecord,
+    resumption: Resumption | None,
 ) -> Ending:
-    log = world.sessions.open(record.session_id, world.tree)
+    if resumption is None:
+        log = world.sessions.open(record.session_id, world.tree)
+        tree = world.tree
+    else:
+        log = world.sessions.reopen(record.session_id)
+        tree = log.tree()
+        resumption.deliver(host, log)
     try:
+        ranked = sorted(tree.skills(), key=lambda skill: -relevance(skill, record.spec.task))
         tools = HostTools(
             session=session,
             perception=world.perception,
             host=host,
-            skills=world.tree.skills(),
+            skills=tuple(ranked),
             simulator_tools=world.simulator.tools,
+            boxes=_boxes(host, log, world=world),
+            skill_in_use=ranked[0].name if ranked else None,
+            enforce_allowed_tools=world.agent_tools.enforce_allowed_tools,
         )
-        planner = world.planner.start(record.spec, tree=world.tree, tools=tools.specs)
+        planner = world.planner.start(record.spec, tree=tree, tools=tools.specs)
         loop = TurnLoop(
             session=session,
             planner=planner,
@@ -144,6 +200,13 @@ async def _turns(
         return await loop.run()
     finally:
         log.close()
+
+
+def _boxes(host: EpisodeHost, log: SessionLog, *, world: EpisodeWorld) -> list[ToolBox]:
+    boxes: list[ToolBox] = []
+    if world.agent_tools.memory:
+        boxes.append(MemoryTools(host, log))
+    return boxes
 
 
 async def _close(session: SimulatorSession, record: EpisodeRecord) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypedDict
+
+import anyio
 
 from openeta_exp.domain.budget import Spent
 from openeta_exp.domain.episode import Assistance, Cleanup, CleanupStatus, EpisodeUsage
 from openeta_exp.domain.identity import Digest, EpisodeId, ExecutionId, JsonObject, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.memory import SessionMemory
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.observation import Observation
 from openeta_exp.engine.host import EpisodeHost
+from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.planner import PlannerTurn
 
 
@@ -54,11 +61,42 @@ class EpisodeRecord:
     guidance_interventions: int = 0
     human_interventions: int = 0
     context_characters_max: int = 0
+    human_wait_s: float = 0.0
+    asked: tuple[str, ...] = ()
+    """Every question of the episode, over all its restarts."""
+    memory: SessionMemory = field(default_factory=SessionMemory)
+    """What the session begins with."""
+    denied_before: int = 0
+    """Denials before this restart; only those since then can end it."""
+    deadline: anyio.CancelScope | None = None
+    """Ends the episode when its time is up."""
 
     def begin(self, observation: Observation) -> EpisodeHost:
         """Take the observation after reset as the episode's first."""
-        self.host = EpisodeHost(observation=observation, initial_observation=observation)
+        self.host = EpisodeHost(
+            observation=observation, initial_observation=observation, memory=self.memory
+        )
         return self.host
+
+    def stand(self) -> None:
+        """The loop has ended: from now on the clock can no longer change how."""
+        if self.deadline is not None:
+            self.deadline.deadline = math.inf
+
+    @contextlib.contextmanager
+    def waiting_for_a_person(self, clock: Clock) -> Iterator[None]:
+        """Time inside counts as human wait and not against the episode's clock."""
+        begun_s = clock.monotonic_s()
+        due = None if self.deadline is None else self.deadline.deadline
+        if self.deadline is not None:
+            self.deadline.deadline = math.inf
+        try:
+            yield
+        finally:
+            waited_s = clock.monotonic_s() - begun_s
+            self.human_wait_s += waited_s
+            if self.deadline is not None and due is not None:
+                self.deadline.deadline = due + waited_s
 
     def decided(self, turn: PlannerTurn) -> None:
         """Count what a decision cost, valid or not."""
@@ -72,7 +110,7 @@ class EpisodeRecord:
             turns=self.turns,
             tool_calls=self.tool_calls,
             tokens=self.tokens.total_tokens,
-            elapsed_s=now_s - self.started_s,
+            elapsed_s=now_s - self.started_s - self.human_wait_s,
         )
 
     def facts(self, *, now_s: float) -> EndedFacts:
@@ -93,6 +131,7 @@ class EpisodeRecord:
                 validation_retries=self.validation_retries,
                 denied_calls=self.denied_calls,
                 duration_s=max(0.0, now_s - self.started_s),
+                human_wait_s=self.human_wait_s,
                 context_characters_max=self.context_characters_max,
             ),
             assistance=Assistance(

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from openeta_exp.domain.episode import GraspAttempt
 from openeta_exp.domain.evidence import EnvironmentReceipt
 from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.memory import SessionMemory
 from openeta_exp.domain.observation import (
     CameraArtifact,
     CameraFrame,
     Observation,
     ordered_cameras,
 )
+from openeta_exp.domain.record import canonical_json
 from openeta_exp.engine.candidate_queue import CandidateQueue, QueueState
-from openeta_exp.ports.perception import Detection
+from openeta_exp.ports.perception import Detection, Vector3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,19 @@ class KnownDetection:
     detection_id: str
     frame: CameraFrame
     detection: Detection
+    prompt: str
+    scene_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredDetection:
+    """Where a detection was found to be, world frame, metres."""
+
+    detection_id: str
+    label: str
+    min_xyz_m: Vector3
+    max_xyz_m: Vector3
+    scene_epoch: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,11 +54,15 @@ class EpisodeHost:
     detections: dict[str, KnownDetection] = field(default_factory=dict)
     selected: str | None = None
     pending_selection: tuple[str, ...] = ()
+    measured: dict[str, MeasuredDetection] = field(default_factory=dict)
+    gripper_command: int | None = None
+    """0 after the last close, 1 after the last opening."""
     grasp_target: str = ""
     queue: CandidateQueue | None = None
     receipts: list[EnvironmentReceipt] = field(default_factory=list)
     grasps: list[GraspAttempt] = field(default_factory=list)
     feedback: list[str] = field(default_factory=list)
+    memory: SessionMemory = field(default_factory=SessionMemory)
 
     @property
     def reward(self) -> float:
@@ -98,4 +117,35 @@ class EpisodeHost:
             "pending_selection": list(self.pending_selection),
             "scene_epoch": self.scene_epoch,
             "environment": {"reward": self.reward, "success": self.reward > 0},
+            **_remembered(self.memory),
         }
+
+
+_SHOWN_ENTRIES = 8
+_SHOWN_CHARACTERS = 200
+_SHOWN_SUMMARY = 2_000
+
+
+def _remembered(memory: SessionMemory) -> JsonObject:
+    """The part of the memory every turn is shown; nothing of it where nothing was kept."""
+    shown: JsonObject = {}
+    for name, answer in (
+        ("latest_guidance_interaction", memory.latest_guidance_interaction),
+        ("latest_human_interaction", memory.latest_human_interaction),
+    ):
+        if answer is not None:
+            shown[name] = {
+                "question": answer.question,
+                "answer": answer.answer,
+                "source": answer.source.value,
+            }
+    if memory.entries:
+        shown["memory"] = {
+            f"{each.namespace}/{each.key}": canonical_json(each.value).decode("utf-8")[
+                :_SHOWN_CHARACTERS
+            ]
+            for each in memory.entries[-_SHOWN_ENTRIES:]
+        }
+    if memory.summary:
+        shown["memory_summary"] = memory.summary[-_SHOWN_SUMMARY:]
+    return shown

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
 from openeta_exp.domain.episode import GraspAttempt
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.skill import Skill, render_skill
+from openeta_exp.domain.skill import Skill
 from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec, refused
 from openeta_exp.engine.candidate_queue import CandidateQueue, Motion, QueueState
 from openeta_exp.engine.host import EpisodeHost
 from openeta_exp.engine.perception_tools import PERCEPTION_TOOLS, PerceptionTools
+from openeta_exp.engine.toolbox import ToolBox
 from openeta_exp.ports.perception import Perception, Vector3
 from openeta_exp.ports.simulator import SimulatorSession
 from openeta_exp.wire.json_fields import FieldError, number_field, object_field
@@ -45,7 +50,17 @@ class HostTools:
         host: EpisodeHost,
         skills: tuple[Skill, ...],
         simulator_tools: tuple[ToolSpec, ...],
+        boxes: Sequence[ToolBox] = (),
+        skill_in_use: str | None = None,
+        enforce_allowed_tools: bool = False,
     ) -> None:
+        """
+        Args:
+            boxes: Further tools that do not change the world.
+            skill_in_use: The skill the planner starts with; reading another one changes it.
+            enforce_allowed_tools: Whether the skill in use decides which acting and seeing tools
+                may be called. What only keeps books is always allowed.
+        """
         self._session = session
         self._host = host
         self._skills = {skill.name: skill for skill in skills}
@@ -53,10 +68,14 @@ class HostTools:
         offered: tuple[ToolSpec, ...] = (
             OBSERVE,
             *(PERCEPTION_TOOLS if perception is not None else ()),
-            *((READ_SKILL,) if skills else ()),
+            *((READ_SKILL,) if skills or boxes else ()),
+            *(spec for box in boxes for spec in box.specs),
             *simulator_tools,
         )
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in offered}
+        self._boxes = {spec.name: box for box in boxes for spec in box.specs}
+        self._skill_in_use = skill_in_use
+        self._enforce_allowed_tools = enforce_allowed_tools
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -65,6 +84,19 @@ class HostTools:
     def spec(self, name: str) -> ToolSpec:
         """Raises: KeyError: If no such tool is offered; a planner's calls are checked before."""
         return self._specs[name]
+
+    def allowed(self, name: str) -> bool:
+        """Whether the skill in use lets this tool be called."""
+        skill = self._skills.get(self._skill_in_use or "")
+        if not self._enforce_allowed_tools or skill is None or not skill.allowed_tools:
+            return True
+        if self._specs[name].effect in (ToolEffect.BOOKKEEPING, ToolEffect.PLANNING):
+            return True
+        return name == OBSERVE.name or name in skill.allowed_tools
+
+    def learn(self, skill: Skill) -> None:
+        """Make a new or changed skill readable."""
+        self._skills[skill.name] = skill
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Carry out one call.
@@ -77,6 +109,8 @@ class HostTools:
             return await self._observe(call)
         if call.name == READ_SKILL.name:
             return self._read_skill(call)
+        if call.name in self._boxes:
+            return await self._boxes[call.name].run(call)
         if self._specs[call.name].effect is ToolEffect.WORLD_MUTATING:
             return await self._act(call)
         assert self._perception is not None, "perception tools are offered only with perception"
@@ -104,11 +138,16 @@ class HostTools:
                 code="unknown_skill",
                 message=f"there is no such skill; there are {sorted(self._skills)}",
             )
+        self._skill_in_use = skill.name
         return ToolResult(
             call=call,
             effect=ToolEffect.BOOKKEEPING,
             success=True,
-            outputs={"name": skill.name, "text": render_skill(skill)},
+            outputs={
+                "name": skill.name,
+                "content": skill.content,
+                "allowed_tools": list[JsonValue](skill.allowed_tools),
+            },
         )
 
     async def _act(self, call: ToolCall) -> ToolResult:
@@ -157,6 +196,7 @@ class HostTools:
     def _follow_gripper(self, call: ToolCall, result: ToolResult) -> None:
         """Complete the last attempt by what the gripper felt when it closed."""
         openness = result.outputs["gripper_openness"]
+        self._host.gripper_command = 0 if call.arguments.get("position") == 0 else 1
         if call.arguments.get("position") != 0 or not self._host.grasps:
             return
         last = self._host.grasps[-1]

@@ -1,56 +1,12 @@
-"""What happens when a planner asks a question."""
+"""When a question is put to a guidance agent, and when only a person will do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from openeta_exp.domain.guidance import Question, Resolution, same_question
+from openeta_exp.ports.guidance import Guidance
 
-from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.model import TokenUsage
-from openeta_exp.domain.observation import Observation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A planner's question with what is needed to answer it.
-
-    Attributes:
-        asked: Every question of this episode so far, this one excluded.
-        answered: Guidance answers given so far.
-    """
-
-    task: str
-    session_id: str
-    text: str
-    observation: Observation
-    host_state: JsonObject
-    asked: tuple[str, ...]
-    answered: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
-    """An answer, or none: then a person is needed.
-
-    Attributes:
-        reason: Why there is no answer (abstained, repeated, budget used up, failed).
-    """
-
-    answer: str | None
-    reason: str = ""
-    usage: TokenUsage = field(default_factory=TokenUsage)
-
-
-class Guidance(Protocol):
-    """Answers questions in a person's place. Shared by all episodes."""
-
-    async def resolve(self, question: Question) -> Resolution:
-        """Never raises for a guidance agent that fails: that is no answer.
-
-        Raises:
-            ProviderQueueTimeout: The request could not even be queued.
-        """
-        ...
+MAX_ANSWERS = 3
+"""Answers an episode may get from guidance, over all its restarts."""
 
 
 class NobodyAnswers:
@@ -59,3 +15,20 @@ class NobodyAnswers:
     async def resolve(self, question: Question) -> Resolution:
         del question
         return Resolution(answer=None, reason="this profile has no guidance agent")
+
+
+class BoundedGuidance:
+    """Keeps a guidance agent to its budget: a few answers, and none to a question asked before."""
+
+    def __init__(self, agent: Guidance, *, max_answers: int = MAX_ANSWERS) -> None:
+        self._agent = agent
+        self._max_answers = max_answers
+
+    async def resolve(self, question: Question) -> Resolution:
+        if question.answered >= self._max_answers:
+            return Resolution(
+                answer=None, reason=f"guidance has given its {self._max_answers} answers"
+            )
+        if any(same_question(question.text, earlier) for earlier in question.asked):
+            return Resolution(answer=None, reason="the question was asked before")
+        return await self._agent.resolve(question)

@@ -12,7 +12,7 @@ from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec, 
 from openeta_exp.engine.candidate_queue import CandidateQueue, CompiledGrasp
 from openeta_exp.engine.geometry import GeometryError, Region, grasp_in_world, measure
 from openeta_exp.engine.grasp_compile import CompileError, GraspPlan, Pose, compile_grasp
-from openeta_exp.engine.host import EpisodeHost, KnownDetection
+from openeta_exp.engine.host import EpisodeHost, KnownDetection, MeasuredDetection
 from openeta_exp.ports.perception import Answer, Detection, GraspCandidate, Perception, Point
 
 SHOWN_CANDIDATES = 5
@@ -135,7 +135,13 @@ class PerceptionTools:
         if answer.reason is not None:
             return _no(call, answer.reason, answer.message)
         known = [
-            KnownDetection(detection_id=self._next_id(), frame=frame, detection=each)
+            KnownDetection(
+                detection_id=self._next_id(),
+                frame=frame,
+                detection=each,
+                prompt=prompt,
+                scene_epoch=self._host.scene_epoch,
+            )
             for each in answer.found
         ]
         self._host.detections.update({each.detection_id: each for each in known})
@@ -173,6 +179,13 @@ class PerceptionTools:
             region = _region(known)
         except GeometryError as error:
             return _no(call, error.code, str(error))
+        self._host.measured[known.detection_id] = MeasuredDetection(
+            detection_id=known.detection_id,
+            label=known.detection.label,
+            min_xyz_m=region.min_m,
+            max_xyz_m=region.max_m,
+            scene_epoch=self._host.scene_epoch,
+        )
         return _yes(
             call,
             {
@@ -252,6 +265,7 @@ class PerceptionTools:
                 candidate_id=queue.active.candidate_id,
                 hover_xyz_m=plan.hover.xyz_m,
                 contact_xyz_m=plan.contact.xyz_m,
+                roll_pitch_yaw_deg=plan.contact.roll_pitch_yaw_deg,
                 extents_m=plan.extents_m,
             ),
         )

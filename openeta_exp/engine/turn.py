@@ -8,11 +8,19 @@ from typing import assert_never
 from openeta_exp.domain.budget import exceeded
 from openeta_exp.domain.decision import AskHuman, CallTools, Finish, Talk
 from openeta_exp.domain.episode import Interaction
+from openeta_exp.domain.guidance import AnsweredQuestion, AnswerSource, Question
+from openeta_exp.domain.record import canonical_json, digest
 from openeta_exp.domain.stop import StopReason
-from openeta_exp.domain.supervision import OnNeedHuman
-from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, refused
+from openeta_exp.domain.supervision import (
+    ActionContext,
+    ApprovementProfile,
+    Authorization,
+    OnNeedHuman,
+)
+from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec, refused
 from openeta_exp.domain.trace import (
     TracedAuthorization,
+    TracedQuestion,
     TurnTrace,
     traced_result,
     traced_view,
@@ -21,13 +29,14 @@ from openeta_exp.domain.turn import TurnContext
 from openeta_exp.engine.episode_record import EpisodeRecord
 from openeta_exp.engine.host import EpisodeHost
 from openeta_exp.engine.host_tools import HostTools
-from openeta_exp.engine.interaction import Guidance, Question
-from openeta_exp.engine.supervision import ActionContext, ActionGate
+from openeta_exp.engine.scene_evidence import scene_evidence
 from openeta_exp.errors import SimulatorError
 from openeta_exp.ports.clock import Clock
+from openeta_exp.ports.guidance import Guidance
 from openeta_exp.ports.planner import PlannerSession, PlannerTurn
 from openeta_exp.ports.session_log import SessionLog
 from openeta_exp.ports.simulator import SimulatorSession
+from openeta_exp.ports.supervision import ActionGate
 
 MAX_REFRESHES = 3
 """Failed looks after a world-mutating call before the episode has no current observation."""
@@ -62,7 +71,9 @@ class TurnLoop:
     log: SessionLog
     _results: tuple[ToolResult, ...] = ()
     _authorizations: tuple[TracedAuthorization, ...] = ()
-    _asked: tuple[str, ...] = ()
+    _question: TracedQuestion | None = None
+    _unanswered: str = ""
+    """What a person was asked about a call and did not answer in time."""
 
     async def run(self) -> Ending:
         """Turns until the environment, a budget or the planner ends the episode.
@@ -108,6 +119,7 @@ class TurnLoop:
             errors=turn.errors,
             authorizations=self._authorizations,
             results=tuple(traced_result(result) for result in self._results),
+            asked=self._question,
             usage=turn.usage,
             requests=turn.requests,
             context_characters=turn.context_characters,
@@ -121,6 +133,7 @@ class TurnLoop:
     def _forget_last_turn(self) -> None:
         self._results = ()
         self._authorizations = ()
+        self._question = None
 
     async def _carry_out(self, turn: PlannerTurn) -> Ending | None:
         match turn.decision:
@@ -144,24 +157,52 @@ class TurnLoop:
             result = await self._one(call, decision.reasoning)
             results.append(result)
             self._results = tuple(results)
+            if self._unanswered:
+                return self._need_human(self._unanswered)
         return self._environment_ending() or self._denied_too_often()
 
     async def _one(self, call: ToolCall, reasoning: str) -> ToolResult:
         spec = self.tools.spec(call.name)
+        if not self.tools.allowed(call.name):
+            return refused(
+                call,
+                spec.effect,
+                code="tool_not_allowed_by_skill",
+                message=f"the skill in use does not list `{call.name}` among its allowed_tools",
+            )
         if spec.effect is not ToolEffect.WORLD_MUTATING:
             return await self.tools.run(call)
-        authorization = await self.gate.authorize(
-            ActionContext(
-                task=self.record.spec.task,
-                session_id=self.record.session_id,
-                tool=spec,
-                call=call,
-                observation=self.host.observation,
-                host_state=self.host.to_json(),
-                reasoning=reasoning,
-            )
+        authorization = await self._authorize(spec, call, reasoning)
+        if authorization.allowed:
+            return await self._mutate(call)
+        self.record.denied_calls += 1
+        if authorization.needs_human:
+            arguments = canonical_json(call.arguments).decode("utf-8")
+            self._unanswered = f"May {call.name} {arguments} be carried out?"
+        return refused(call, spec.effect, code="supervision_denied", message=authorization.reason)
+
+    async def _authorize(self, spec: ToolSpec, call: ToolCall, reasoning: str) -> Authorization:
+        context = ActionContext(
+            task=self.record.spec.task,
+            session_id=self.record.session_id,
+            execution_id=self.record.execution_id,
+            index=self.record.tool_calls,
+            tool=spec,
+            call=call,
+            observation=self.host.observation,
+            evidence=scene_evidence(self.host),
+            answers=tuple(each.answer for each in self.host.memory.answers),
+            reasoning=reasoning,
         )
+        if self.gate.profile is ApprovementProfile.HUMAN_GATED:
+            with self.record.waiting_for_a_person(self.clock):
+                authorization = await self.gate.authorize(context)
+        else:
+            authorization = await self.gate.authorize(context)
         self.record.tokens += authorization.usage
+        self.record.model_requests += authorization.requests
+        if authorization.by == "human" and not authorization.needs_human:
+            self.record.human_interventions += 1
         self._authorizations += (
             TracedAuthorization(
                 tool=call.name,
@@ -170,12 +211,7 @@ class TurnLoop:
                 reason=authorization.reason,
             ),
         )
-        if not authorization.allowed:
-            self.record.denied_calls += 1
-            return refused(
-                call, spec.effect, code="supervision_denied", message=authorization.reason
-            )
-        return await self._mutate(call)
+        return authorization
 
     async def _mutate(self, call: ToolCall) -> ToolResult:
         """Carry out a world-changing call and settle the observation that is owed after it."""
@@ -234,12 +270,13 @@ class TurnLoop:
         return Ending(reason=StopReason.ENVIRONMENT_TERMINATED)
 
     def _denied_too_often(self) -> Ending | None:
-        if self.record.denied_calls < MAX_DENIALS:
+        denied = self.record.denied_calls - self.record.denied_before
+        if denied < MAX_DENIALS:
             return None
         return Ending(
             reason=StopReason.SUPERVISION_DENIED,
             limit=float(MAX_DENIALS),
-            observed=float(self.record.denied_calls),
+            observed=float(denied),
         )
 
     async def _ask(self, text: str) -> Ending | None:
@@ -250,24 +287,40 @@ class TurnLoop:
                 text=text,
                 observation=self.host.observation,
                 host_state=self.host.to_json(),
-                asked=self._asked,
+                asked=self.record.asked,
                 answered=self.record.guidance_interventions,
             )
         )
         self.record.tokens += resolution.usage
-        self._asked += (text,)
-        if resolution.answer is not None:
-            self.record.guidance_interventions += 1
-            self.host.feedback.append(f"guidance: {resolution.answer}")
-            return None
+        self.record.model_requests += resolution.requests
+        if resolution.answer is None:
+            self._question = TracedQuestion(question=text, answer=None, reason=resolution.reason)
+            return self._need_human(text)
+        self.record.guidance_interventions += 1
+        answer = AnsweredQuestion(
+            interaction_id=self._interaction_id(),
+            question=text,
+            answer=resolution.answer,
+            source=AnswerSource.GUIDANCE_AGENT,
+            at_s=self.clock.unix_s(),
+        )
+        self.record.asked += (text,)
+        self._question = TracedQuestion(question=text, answer=answer)
+        self.host.memory = self.host.memory.answered(answer)
+        self.log.keep_memory(self.host.memory)
+        self.host.feedback.append(f"guidance: {resolution.answer}")
+        return None
+
+    def _need_human(self, question: str) -> Ending:
         if self.on_need_human is OnNeedHuman.FAIL:
             return Ending(reason=StopReason.NEED_HUMAN_UNATTENDED)
-        return Ending(
-            reason=StopReason.NEED_HUMAN,
-            interaction=Interaction(
-                interaction_id=f"{self.record.session_id}-{len(self._asked)}", question=text
-            ),
-        )
+        interaction = Interaction(interaction_id=self._interaction_id(), question=question)
+        self.record.asked += (question,)
+        return Ending(reason=StopReason.NEED_HUMAN, interaction=interaction)
+
+    def _interaction_id(self) -> str:
+        """Never the same twice: executions have fresh ids, and questions are counted."""
+        return f"interaction-{digest([self.record.execution_id, len(self.record.asked)])[:16]}"
 
     def _context(self) -> TurnContext:
         budget = self.record.spec.budget

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
-from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.artifact import Artifact, ArtifactTree
 from openeta_exp.domain.identity import SessionId
+from openeta_exp.domain.memory import SessionMemory
 from openeta_exp.domain.observation import Observation
 from openeta_exp.domain.trace import TurnTrace
 
@@ -31,6 +33,39 @@ class SessionLog(Protocol):
         """
         ...
 
+    def write(self, artifact: Artifact) -> None:
+        """Change the session's own copy, and nothing else.
+
+        Raises:
+            StoreError: It could not be written.
+            ArtifactError: The name cannot name a file.
+        """
+        ...
+
+    def memory(self) -> SessionMemory:
+        """What the session keeps; empty if it kept nothing yet.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        ...
+
+    def keep_memory(self, memory: SessionMemory) -> None:
+        """Replace what the session keeps, whole or not at all.
+
+        Raises:
+            StoreError: It could not be written.
+        """
+        ...
+
+    def sandbox(self) -> Path:
+        """The only folder the session's Python may touch; made if it is not there.
+
+        Raises:
+            StoreError: It cannot be made.
+        """
+        ...
+
     def close(self) -> None:
         """May be called again; only the first call does something."""
         ...
@@ -44,6 +79,15 @@ class SessionLogs(Protocol):
 
         Raises:
             StoreError: It could not be written, or the session already exists.
+            ValueError: The id cannot name a directory.
+        """
+        ...
+
+    def reopen(self, session_id: SessionId) -> SessionLog:
+        """Go on with a session that has ended, with its own tree and memory.
+
+        Raises:
+            StoreError: It is not there or cannot be written.
             ValueError: The id cannot name a directory.
         """
         ...

@@ -2,6 +2,8 @@
 
 <output_root>/experiments/<experiment_id>/
   journal.sqlite
+  approvals/pending/<id>.json  approvals/answers/<id>.json
+  interactions/pending/<session_id>.json  interactions/claimed/<session_id>.json
   generations/000/
     generation.json
     baseline_skills/  baseline_grasp_strategies/
@@ -86,6 +88,16 @@ class ExperimentLayout:
     @property
     def journal(self) -> Path:
         return self.folder / "journal.sqlite"
+
+    @property
+    def approvals(self) -> Path:
+        """Calls that wait for a person."""
+        return self.folder / "approvals"
+
+    @property
+    def interactions(self) -> Path:
+        """Episodes that wait for a person."""
+        return self.folder / "interactions"
 
     def generation(self, number: int) -> GenerationLayout:
         return GenerationLayout(self.folder / "generations" / f"{number:03d}")

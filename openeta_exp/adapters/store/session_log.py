@@ -6,10 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
+from pydantic import ValidationError
+
 from openeta_exp.adapters.store.artifact_tree import read_tree, write_tree
+from openeta_exp.adapters.store.atomic import write_atomically
 from openeta_exp.adapters.store.layout import PhaseLayout, TreeFolders
-from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.artifact import Artifact, ArtifactTree
 from openeta_exp.domain.identity import SessionId
+from openeta_exp.domain.memory import SessionMemory
 from openeta_exp.domain.observation import Observation
 from openeta_exp.domain.trace import TurnTrace
 from openeta_exp.errors import StoreError
@@ -25,17 +29,26 @@ class FolderSessionLog:
     disk, because a trace explains a verdict and is not the verdict.
     """
 
-    def __init__(self, folder: Path, tree: ArtifactTree, *, frames: Frames) -> None:
-        """Raises: StoreError: The folder already exists or cannot be written."""
+    def __init__(self, folder: Path, tree: ArtifactTree | None, *, frames: Frames) -> None:
+        """
+        Args:
+            tree: What a new session starts from; None goes on with the session that is there.
+
+        Raises:
+            StoreError: The folder exists although it should not, or does not although it should,
+                or cannot be written.
+        """
         self._folder = folder
         self._frames = frames
         self._kept: set[str] = set()
         try:
-            folder.mkdir(parents=True)
-            self._trace = (folder / "trace.jsonl").open("xb")
+            if tree is not None:
+                folder.mkdir(parents=True)
+            self._trace = (folder / "trace.jsonl").open("ab" if tree is None else "xb")
         except OSError as error:
             raise self._failure(error) from error
-        write_tree(tree, TreeFolders.inside(folder), durable=False)
+        if tree is not None:
+            write_tree(tree, TreeFolders.inside(folder), durable=False)
 
     def turn(self, trace: TurnTrace, *, views: Iterable[Observation] = ()) -> None:
         try:
@@ -49,6 +62,31 @@ class FolderSessionLog:
 
     def tree(self) -> ArtifactTree:
         return read_tree(TreeFolders.inside(self._folder))
+
+    def write(self, artifact: Artifact) -> None:
+        write_tree(
+            ArtifactTree(artifacts=(artifact,)), TreeFolders.inside(self._folder), durable=True
+        )
+
+    def memory(self) -> SessionMemory:
+        path = self._folder / "memory.json"
+        try:
+            return SessionMemory.from_json(path.read_bytes())
+        except FileNotFoundError:
+            return SessionMemory()
+        except (OSError, ValidationError) as error:
+            raise StoreError(f"{path}: cannot be read: {error}") from error
+
+    def keep_memory(self, memory: SessionMemory) -> None:
+        write_atomically(self._folder / "memory.json", memory.to_json().encode("utf-8") + b"\n")
+
+    def sandbox(self) -> Path:
+        folder = self._folder / "sandbox"
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise self._failure(error) from error
+        return folder
 
     def close(self) -> None:
         try:
@@ -81,3 +119,6 @@ class FolderSessionLogs:
 
     def open(self, session_id: SessionId, tree: ArtifactTree) -> FolderSessionLog:
         return FolderSessionLog(self._phase.session(session_id), tree, frames=self._frames)
+
+    def reopen(self, session_id: SessionId) -> FolderSessionLog:
+        return FolderSessionLog(self._phase.session(session_id), None, frames=self._frames)

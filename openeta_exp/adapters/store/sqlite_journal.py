@@ -34,6 +34,7 @@ from openeta_exp.domain.event import (
     GenerationEnded,
     GenerationStarted,
     Promoted,
+    Published,
 )
 from openeta_exp.domain.identity import Digest
 from openeta_exp.errors import SettingsError, StoreError
@@ -232,6 +233,7 @@ def _columns(event: Event) -> tuple[str, str, float, _Verdict]:
             | ComparisonPlanned()
             | ComparisonEnded()
             | Promoted()
+            | Published()
             | GenerationEnded()
         ):
             return event.kind, "", event.at_s, verdict

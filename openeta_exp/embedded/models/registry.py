@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from openeta_exp.domain.model import ModelMessage
+from openeta_exp.embedded.models.action_reviewer import action_reviewer
 from openeta_exp.embedded.models.candidate_reviewer import candidate_reviewer
 from openeta_exp.embedded.models.fixed_sequence import fixed_sequence
+from openeta_exp.embedded.models.guidance import guidance
 from openeta_exp.embedded.models.planner.model import scripted_planner
 from openeta_exp.embedded.models.strategy_author import strategy_author
 
@@ -20,5 +22,7 @@ MODELS: Mapping[str, ScriptedModel] = MappingProxyType(
         "scripted-fixed-sequence": fixed_sequence,
         "scripted-author": strategy_author,
         "scripted-reviewer": candidate_reviewer,
+        "scripted-action-reviewer": action_reviewer,
+        "scripted-guidance": guidance,
     }
 )

@@ -1,0 +1,1 @@
+"""Who stands at the gate and answers questions: reviewers, guidance agents, people."""

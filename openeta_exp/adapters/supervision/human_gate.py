@@ -1,0 +1,116 @@
+"""A person at the gate: profile `human_gated`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+
+from openeta_exp.domain.approval import (
+    AnsweredBy,
+    ApprovalAnswer,
+    ApprovalKind,
+    ApprovalRequest,
+)
+from openeta_exp.domain.supervision import ActionContext, ApprovementProfile, Authorization
+from openeta_exp.ports.approvals import ApprovalInbox
+from openeta_exp.ports.clock import Clock
+
+POLL_S = 0.3
+
+Prompt = Callable[[ApprovalRequest], Awaitable[tuple[bool, str]]]
+"""Asks whoever sits at the terminal; may be cancelled when the answer comes from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Whoever looks into the inbox or sits at the terminal. The first answer counts.
+
+    Attributes:
+        prompt: None if nobody sits at a terminal.
+    """
+
+    inbox: ApprovalInbox
+    clock: Clock
+    timeout_s: float
+    prompt: Prompt | None = None
+
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Wait for an answer; when the time is up, that is the answer.
+
+        Raises:
+            StoreError: The inbox cannot be used.
+        """
+        self.inbox.ask(request)
+        async with anyio.create_task_group() as group:
+            if self.prompt is not None:
+                group.start_soon(self._ask_terminal, self.prompt, request)
+            answer = await self._wait(request)
+            group.cancel_scope.cancel()
+        self.inbox.withdraw(request)
+        return answer
+
+    async def _wait(self, request: ApprovalRequest) -> ApprovalAnswer:
+        while (answer := self.inbox.answer_to(request)) is None:
+            if self.clock.unix_s() >= request.expires_at_s:
+                return self._answer(request, allowed=False, by=AnsweredBy.TIMEOUT)
+            await self.clock.sleep(POLL_S)
+        return answer
+
+    async def _ask_terminal(self, prompt: Prompt, request: ApprovalRequest) -> None:
+        allowed, reason = await prompt(request)
+        self._answer(request, allowed=allowed, by=AnsweredBy.TERMINAL, reason=reason)
+
+    def _answer(
+        self, request: ApprovalRequest, *, allowed: bool, by: AnsweredBy, reason: str = ""
+    ) -> ApprovalAnswer:
+        return self.inbox.answer(
+            ApprovalAnswer(
+                interaction_id=request.interaction_id,
+                request_digest=request.content_digest,
+                allowed=allowed,
+                reason=reason,
+                by=by,
+                at_s=self.clock.unix_s(),
+            )
+        )
+
+
+class HumanGate:
+    """See `ports.supervision.ActionGate`: each world-mutating call waits for a person."""
+
+    profile = ApprovementProfile.HUMAN_GATED
+
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    async def authorize(self, context: ActionContext) -> Authorization:
+        now_s = self._people.clock.unix_s()
+        answer = await self._people.decide(
+            ApprovalRequest(
+                kind=ApprovalKind.TOOL_CALL,
+                session_id=context.session_id,
+                execution_id=context.execution_id,
+                index=context.index,
+                task=context.task,
+                name=context.call.name,
+                content=context.call.arguments,
+                reasoning=context.reasoning,
+                evidence=context.evidence,
+                asked_at_s=now_s,
+                expires_at_s=now_s + self._people.timeout_s,
+            )
+        )
+        if answer.by is AnsweredBy.TIMEOUT:
+            return Authorization(
+                allowed=False,
+                by="human",
+                reason=f"nobody decided within {self._people.timeout_s:g} s",
+                needs_human=True,
+            )
+        return Authorization(
+            allowed=answer.allowed,
+            by="human",
+            reason=answer.reason or ("approved" if answer.allowed else "denied"),
+        )

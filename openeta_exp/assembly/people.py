@@ -1,0 +1,62 @@
+"""Who stands at the gate and who answers questions, by approvement profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.adapters.supervision.folder_inbox import FolderApprovalInbox
+from openeta_exp.adapters.supervision.human_gate import HumanGate, People
+from openeta_exp.adapters.supervision.model_action_reviewer import ModelActionReviewer
+from openeta_exp.adapters.supervision.model_guidance import ModelGuidance
+from openeta_exp.domain.supervision import ApprovementProfile
+from openeta_exp.engine.interaction import BoundedGuidance, NobodyAnswers
+from openeta_exp.engine.supervision import RuntimeChecksGate
+from openeta_exp.ports.clock import Clock
+from openeta_exp.ports.guidance import Guidance
+from openeta_exp.ports.provider import Provider
+from openeta_exp.ports.supervision import ActionGate
+from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.prompt import TerminalPrompt, terminal_is_there
+from openeta_exp.settings.experiment import ExperimentSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervisors:
+    """What a profile puts between an agent and the world."""
+
+    gate: ActionGate
+    guidance: Guidance
+
+
+def people(settings: ExperimentSettings, clock: Clock, console: Console) -> People:
+    """Whoever answers for this experiment, at the terminal or through the inbox."""
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    return People(
+        inbox=FolderApprovalInbox(layout.approvals),
+        clock=clock,
+        timeout_s=settings.approvement.timeout_s,
+        prompt=TerminalPrompt(console) if terminal_is_there() else None,
+    )
+
+
+def supervisors(
+    settings: ExperimentSettings, provider: Provider, clock: Clock, console: Console
+) -> Supervisors:
+    """The host's choice; nothing an agent says or writes can change it."""
+    profile = ApprovementProfile(settings.approvement.profile)
+    match profile:
+        case ApprovementProfile.STANDARD:
+            return Supervisors(gate=RuntimeChecksGate(), guidance=NobodyAnswers())
+        case ApprovementProfile.REVIEWED_AUTONOMY:
+            return Supervisors(
+                gate=ModelActionReviewer(provider),
+                guidance=BoundedGuidance(ModelGuidance(provider)),
+            )
+        case ApprovementProfile.HUMAN_GATED:
+            return Supervisors(
+                gate=HumanGate(people(settings, clock, console)), guidance=NobodyAnswers()
+            )
+        case _:
+            assert_never(profile)
