@@ -34,9 +34,11 @@ from openeta_exp.engine.lineage_plan import (
     pairs_wanted,
 )
 from openeta_exp.engine.observe_arm import pair_key
+from openeta_exp.engine.publish import publish
 from openeta_exp.engine.rules import CanaryRule, GateRule
 from openeta_exp.errors import ArtifactError
 from openeta_exp.ports.author import Reviewer
+from openeta_exp.ports.registry import Registry
 from openeta_exp.statistics.multiplicity import LondRule
 
 
@@ -55,6 +57,8 @@ class Workshop:
     observers: Observers
     episodes: Episodes
     may_spend: Callable[[], bool]
+    registry: Registry | None = None
+    """Where promoted artifacts are shared; None shares nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +119,9 @@ class Lane:
             case Decision.INCONCLUSIVE:
                 return _ended(reached, LaneStop.HELD_OUT_INCONCLUSIVE, verdict.sentence())
             case Decision.PROMOTE:
-                return self._promoted(reached, candidate, verdict)
+                return await self._promoted(reached, candidate, verdict)
 
-    def _promoted(
+    async def _promoted(
         self, reached: LaneResult, candidate: Candidate, verdict: GateVerdict
     ) -> LaneResult:
         after = candidate.applied_to(self.tree)
@@ -131,16 +135,36 @@ class Lane:
             comparison_id=self._comparison_id("held-out"),
             reasons=verdict.codes,
         )
-        self.workshop.lineage.tell(
-            Promoted(
-                experiment_id=self.workshop.plan.experiment_id,
-                promotion=promotion,
-                tree=after,
-                at_s=self.workshop.observers.clock.unix_s(),
+        if promotion.comparison_id not in self.workshop.lineage.promoted:
+            self.workshop.lineage.tell(
+                Promoted(
+                    experiment_id=self.workshop.plan.experiment_id,
+                    promotion=promotion,
+                    tree=after,
+                    at_s=self.workshop.observers.clock.unix_s(),
+                )
             )
-        )
+        await self._publish(candidate, promotion, verdict)
         ended = _ended(reached, LaneStop.PROMOTED, verdict.sentence())
         return ended.model_copy(update={"promotion": promotion})
+
+    async def _publish(
+        self, candidate: Candidate, promotion: Promotion, verdict: GateVerdict
+    ) -> None:
+        workshop = self.workshop
+        if workshop.registry is None or promotion.comparison_id in workshop.lineage.published:
+            return
+        published = await publish(
+            workshop.registry,
+            plan=workshop.plan,
+            candidate=candidate,
+            promotion=promotion,
+            verdict=verdict,
+            tree=self.tree,
+            clock=workshop.observers.clock,
+        )
+        if published is not None:
+            workshop.lineage.tell(published)
 
     async def _canary(self, candidate: Candidate) -> CanaryReport:
         comparison_id = self._comparison_id("canary")

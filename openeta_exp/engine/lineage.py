@@ -14,6 +14,7 @@ from openeta_exp.domain.event import (
     GenerationEnded,
     GenerationStarted,
     Promoted,
+    Published,
 )
 from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
@@ -34,6 +35,10 @@ class LineageHistory:
         self.reviews: dict[Step, Review] = {}
         self.comparisons: dict[str, ComparisonEnded] = {}
         self.generations: dict[int, GenerationResult] = {}
+        self.promoted: set[str] = set()
+        """Comparisons whose promotion is on record."""
+        self.published: set[str] = set()
+        """Comparisons whose promotion the registry has answered to."""
         self._trees: dict[Digest, ArtifactTree] = {}
         for event in events:
             self.take(event)
@@ -41,8 +46,13 @@ class LineageHistory:
     def take(self, event: Event) -> None:
         """Remember a fact. Facts come in the order of the journal."""
         match event:
-            case GenerationStarted(baseline=tree) | Promoted(tree=tree):
+            case GenerationStarted(baseline=tree):
                 self._trees[tree.content_digest] = tree
+            case Promoted(promotion=promotion, tree=tree):
+                self._trees[tree.content_digest] = tree
+                self.promoted.add(promotion.comparison_id)
+            case Published(comparison_id=comparison_id):
+                self.published.add(comparison_id)
             case CandidateProposed(generation=generation, lane=lane, proposal=proposal):
                 self.proposals[generation, lane] = proposal
             case CandidateReviewed(generation=generation, lane=lane, review=review):

@@ -16,6 +16,7 @@ from openeta_exp.domain.event import (
     GenerationEnded,
     GenerationStarted,
     Promoted,
+    Published,
 )
 from openeta_exp.domain.generation import ExperimentResult, LaneResult
 from openeta_exp.domain.verdict import GateVerdict
@@ -52,6 +53,8 @@ def event_line(event: Event) -> str | None:
                 f"promoted {promotion.name}: {promotion.from_digest[:_DIGEST]} -> "
                 f"{promotion.to_digest[:_DIGEST]}"
             )
+        case Published(receipt=receipt):
+            return f"registry: {receipt.sentence}"
         case GenerationEnded(result=result):
             after = result.next_baseline_digest[:_DIGEST]
             return f"generation {result.generation} ends with {after}"
