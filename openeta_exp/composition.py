@@ -61,13 +61,17 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
     """
     groups = {each.name for each in conf_dir().iterdir() if each.is_dir()}
     chosen = any(each.startswith("manifest=") for each in arguments)
+    rollback = "command=rollback" in arguments
     additions = []
     for each in arguments:
         if each.startswith("manifest.path=") and not chosen:
             additions.append("manifest=file")
         elif each.startswith(("canary.path=", "held_out.path=")):
             additions.append(f"++{each.partition('.')[0]}.episodes=null")
-        additions.append(_as_addition(each, groups))
+        if rollback and each.startswith(("strategy=", "reason=")):
+            additions.append(f"++command.{each}")
+        else:
+            additions.append(_as_addition(each, groups))
     return additions
 
 

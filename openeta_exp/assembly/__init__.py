@@ -4,6 +4,7 @@ world     settings -> Simulator, Perception, Provider, Planner
 run       command=run
 checks    command=validate, capacity, preflight
 history   command=inspect, track
+publication  command=rollback
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def execute(settings: ExperimentSettings) -> int:
         InspectSettings,
         IterateSettings,
         PreflightSettings,
+        RollbackSettings,
         RunSettings,
         TrackSettings,
         ValidateSettings,
@@ -60,5 +62,9 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.history import track
 
             return track(settings)
+        case RollbackSettings() as asked_for:
+            from openeta_exp.assembly.publication import rollback
+
+            return rollback(settings, asked_for)
         case _:
             assert_never(settings.command)

@@ -13,6 +13,7 @@ from openeta_exp.adapters.authoring.model_author import ModelStrategyAuthor
 from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.assembly.provenance import provenance
+from openeta_exp.assembly.publication import publishing_registry
 from openeta_exp.assembly.run import episode_world, experiment_store
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
@@ -111,6 +112,7 @@ async def _iterate(
     store: FolderExperimentStore,
     console: Console,
 ) -> ExperimentResult:
+    registry = publishing_registry(settings)
     async with open_world(settings, splits.held_out) as world:
         console.provider = world.provider.metrics
         plan = await _plan(settings, splits, tree, world)
@@ -134,6 +136,7 @@ async def _iterate(
                     observers=observers,
                     episodes=partial(_episodes, settings, world, store),
                     may_spend=lambda: spending.exhausted() is None,
+                    registry=registry,
                 ),
                 staff=Staff(
                     authors=_authors(settings.author, world.provider),

@@ -26,6 +26,7 @@ from openeta_exp.adapters.simulator.mcp_session import CallLimits
 from openeta_exp.adapters.simulator.mcp_simulator import McpSimulator, ViewSettings
 from openeta_exp.adapters.store.artifact_tree import baseline_folders, read_tree
 from openeta_exp.assembly.machine import environment_processes
+from openeta_exp.assembly.publication import registry_tree
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.model import ModelRole
@@ -36,7 +37,7 @@ from openeta_exp.ports.perception import Perception
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.provider import Provider
 from openeta_exp.ports.simulator import Simulator
-from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.settings.experiment import REGISTRY_TREE, ExperimentSettings
 from openeta_exp.settings.model import (
     EmbeddedProviderSettings,
     EndpointSettings,
@@ -73,6 +74,9 @@ def is_scripted(settings: ExperimentSettings) -> bool:
 def baseline_tree(settings: ExperimentSettings) -> ArtifactTree:
     """Raises: ArtifactError: With every broken file."""
     shipped = Path(str(files("openeta_exp.embedded.baselines")))
+    if settings.baseline.tree == REGISTRY_TREE:
+        standard = read_tree(baseline_folders("standard", shipped=shipped))
+        return registry_tree(settings, skills_of=standard)
     return read_tree(baseline_folders(settings.baseline.tree, shipped=shipped))
 
 

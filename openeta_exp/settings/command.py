@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from openeta_exp.domain.identity import PathComponent
 from openeta_exp.domain.record import Record
 
 
@@ -52,10 +53,72 @@ class InspectSettings(Record):
     format: Literal["table", "json"] = "table"
 
 
+class PendingSettings(Record):
+    """List what waits for a person, over every experiment below `output_root`."""
+
+    kind: Literal["pending"] = "pending"
+    format: Literal["table", "json"] = "table"
+
+
+class ApproveSettings(Record):
+    """Let a waiting call be carried out."""
+
+    kind: Literal["approve"] = "approve"
+    interaction_id: PathComponent
+    reason: str = ""
+
+
+class DenySettings(Record):
+    """Refuse a waiting call; the planner is told the reason."""
+
+    kind: Literal["deny"] = "deny"
+    interaction_id: PathComponent
+    reason: str = ""
+
+
+class ResumeSettings(Record):
+    """Answer a question and run its episode again."""
+
+    kind: Literal["resume"] = "resume"
+    session_id: PathComponent
+    interaction_id: PathComponent | None = None
+    """Of the question that is answered. Null goes on with an answer that was given before."""
+    answer: str | None = None
+
+
+class SubagentEvalSettings(Record):
+    """Put generated cases before every reviewer, author and guidance agent."""
+
+    kind: Literal["subagent_eval"] = "subagent_eval"
+    roles: tuple[
+        Literal["action_reviewer", "guidance_agent", "skill_author", "skill_reviewer"], ...
+    ] = ("action_reviewer", "guidance_agent", "skill_author", "skill_reviewer")
+    cases: tuple[str, ...] | None = None
+    """Case ids or names of families; null takes every case."""
+    repeats: int = Field(default=1, ge=1, le=100)
+    strict: bool = False
+    """Whether any failed case, and any danger, ends the command with exit code 1."""
+    list_cases: bool = False
+    """Whether to list the cases instead."""
+    format: Literal["table", "json"] = "table"
+    max_danger_rate: float = Field(default=0.05, gt=0, lt=1)
+    """Strict also demands that this bounds the rate of dangerous answers, at 95 %."""
+
+
 class TrackSettings(Record):
     """Project an experiment's journal to the tracking server again."""
 
     kind: Literal["track"] = "track"
+
+
+class RollbackSettings(Record):
+    """Withdraw a published grasp strategy; what was validated before it is validated again."""
+
+    kind: Literal["rollback"] = "rollback"
+    strategy: str = Field(min_length=1)
+    """Its `strategy_id`."""
+    reason: str = Field(min_length=1)
+    """Why, for whoever reads the registry's history."""
 
 
 CommandSettings = Annotated[
@@ -65,6 +128,12 @@ CommandSettings = Annotated[
     | CapacitySettings
     | PreflightSettings
     | InspectSettings
-    | TrackSettings,
+    | PendingSettings
+    | ApproveSettings
+    | DenySettings
+    | ResumeSettings
+    | SubagentEvalSettings
+    | TrackSettings
+    | RollbackSettings,
     Field(discriminator="kind"),
 ]

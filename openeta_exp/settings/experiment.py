@@ -36,6 +36,7 @@ from openeta_exp.settings.world import (
 )
 
 SHIPPED_TREES = ("standard", "naive")
+REGISTRY_TREE = "registry"
 
 
 class ApprovementSettings(Record):
@@ -65,8 +66,9 @@ class RecordingSettings(Record):
 
 
 def _check_tree(tree: str) -> str:
-    if tree not in SHIPPED_TREES and not Path(tree).is_dir():
-        raise ValueError(f"is no directory; use one, or one of {', '.join(SHIPPED_TREES)}")
+    names = (*SHIPPED_TREES, REGISTRY_TREE)
+    if tree not in names and not Path(tree).is_dir():
+        raise ValueError(f"is no directory; use one, or one of {', '.join(names)}")
     return tree
 
 
@@ -75,7 +77,9 @@ class BaselineSettings(Record):
 
     tree: Annotated[str, AfterValidator(_check_tree)] = "standard"
     """A tree that comes with the package, or a directory with `skills/` and
-    `grasp_strategies/`, relative to where the command is started."""
+    `grasp_strategies/`, relative to where the command is started. `registry` is the validated
+    strategies of the shared registry with the standard skills, as they are when the experiment
+    begins."""
 
 
 class ExperimentSettings(Record):
@@ -111,6 +115,11 @@ class ExperimentSettings(Record):
     money: MoneySettings = MoneySettings()
     tracking: TrackingSettings = MlflowTrackingSettings()
     recording: RecordingSettings = RecordingSettings()
+    publish_grasp_strategies: bool = True
+    """Whether `command=iterate` shares promoted grasp strategies with other experiments; with
+    `lineage.tier=local` it never does."""
+    registry_root: Path | None = None
+    """The shared registry's folder; null is `registry` below the output root."""
     fresh: bool = False
     """Whether to run finished episodes again."""
 
