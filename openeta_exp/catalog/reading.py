@@ -14,8 +14,8 @@ from openeta_exp.wire.catalog_files import (
     ScenesFile,
     TaskEntry,
     TasksFile,
-    parse_catalog_file,
 )
+from openeta_exp.wire.catalog_parsing import parse_catalog_file
 
 _INERT_FILES = {
     "run.yaml": "policies, repeats and tier are settings of the command",

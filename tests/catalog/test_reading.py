@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from openeta_exp.catalog.reading import read_catalog
 from openeta_exp.errors import CatalogError
-from openeta_exp.wire.catalog_files import ScenariosFile, parse_catalog_file
+from openeta_exp.wire.catalog_files import ScenariosFile
+from openeta_exp.wire.catalog_parsing import parse_catalog_file
 from tests.catalog.catalogs import BENCH, SCENARIOS, SCENE, TASK, write_catalog
 
 

@@ -78,9 +78,14 @@ def run_episode(
     *,
     judgement: Judgement,
     recorder: Recorder,
+    action_dim: int | None = None,
 ) -> Report:
-    """Run to the end; a failure is part of the report, and the policy is always told it is over."""
-    report = Report()
+    """Run to the end; a failure is part of the report, and the policy is always told it is over.
+
+    Args:
+        action_dim: Length of an action, where it is known; None takes the first one's.
+    """
+    report = Report(action_dim=action_dim)
     access = Access()
     told = False
     blame = Blame("reset")
@@ -211,7 +216,7 @@ def checked_action(reply: Mapping[str, Any], dim: int | None) -> dict[str, Any]:
             "set chunk_size for a policy that returns several"
         )
     if dim is not None and actions.size != dim:
-        raise _unusable(f"actions have {actions.size} numbers after {dim} before")
+        raise _unusable(f"actions have {actions.size} numbers, where {dim} were used before")
     # The product overflows only for absurd values, and then the exact test decides.
     if not math.isfinite(float(actions.dot(actions))) and not np.isfinite(actions).all():
         raise _unusable(f"actions are not finite: {actions.tolist()}")

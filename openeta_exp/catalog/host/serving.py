@@ -38,6 +38,7 @@ class Worker:
     def __init__(self) -> None:
         self._adapter: Adapter | None = None
         self._scene: str | None = None
+        self._action_dim: int | None = None
         self._judgement: Judgement | None = None
         self._judged: str | None = None
         self._policies: dict[str, Any] = {}
@@ -96,7 +97,11 @@ class Worker:
             Episode(**{**wanted, "perturbations": tuple(wanted["perturbations"])}),
             judgement=self._judge(request["rules"]),
             recorder=recorder,
+            action_dim=self._action_dim,
         )
+        if report.failure is None:
+            # What this adapter was driven with; a policy that answers otherwise later is broken.
+            self._action_dim = report.action_dim
         if report.failure is not None and report.failure.failure_class == ADAPTER:
             # Its state is unknown now; the next episode gets a new one.
             self._drop_adapter()
@@ -115,6 +120,8 @@ class Worker:
         key = json.dumps(scene, sort_keys=True)
         if self._adapter is None or self._scene != key:
             self._drop_adapter()
+            if self._scene != key:
+                self._action_dim = None
             self._adapter = Adapter(scene["provider"], scene["params"], render=scene["render"])
             self._scene = key
         return self._adapter
@@ -122,7 +129,7 @@ class Worker:
     def _drop_adapter(self) -> None:
         if self._adapter is not None:
             self._adapter.close()
-        self._adapter = self._scene = None
+        self._adapter = None
 
     def _policy(self, recipe: Mapping[str, Any]) -> Any:
         key = json.dumps(recipe, sort_keys=True)

@@ -6,7 +6,7 @@ Importing this module needs `vla_eval`, installed or stood in for, as every adap
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class SimulatorBenchmark(StepBenchmark):  # type: ignore[misc]
     def make_obs(self, raw_obs: Observation, task: Task) -> Observation:
         return {**raw_obs, "task_description": task["name"]}
 
-    def step(self, action: dict[str, Any]) -> StepResult:
+    def step(self, action: Mapping[str, Any]) -> StepResult:
         backend = self._running()
         backend.step(np.asarray(action["actions"], dtype=np.float64))
         success = backend.succeeded()
