@@ -20,6 +20,7 @@ from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.training import EarlierCandidate
+from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.engine.batch import Observers
 from openeta_exp.errors import SettingsError
 
@@ -78,6 +79,23 @@ class LineageHistory:
                 "run all of them"
             )
         return self._trees[before.next_baseline_digest]
+
+    @property
+    def confirmation(self) -> GateVerdict | None:
+        """The comparison of the last tree with the first, if it has ended."""
+        ended = [each for each in self.comparisons.values() if each.stage == "confirmation"]
+        return ended[-1].verdict if ended else None
+
+    @property
+    def awaits_confirmation(self) -> bool:
+        """Something was promoted, and the last tree was not compared with the first one yet."""
+        numbers = sorted(self.generations)
+        return (
+            self.confirmation is None
+            and bool(numbers)
+            and self.generations[numbers[0]].baseline_digest
+            != self.generations[numbers[-1]].next_baseline_digest
+        )
 
     def earlier(self, *, before: int) -> tuple[EarlierCandidate, ...]:
         """Candidates of earlier generations and what became of them, oldest first."""
