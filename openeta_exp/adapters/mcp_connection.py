@@ -195,6 +195,11 @@ class McpConnection:
             keeper.cancel()
 
 
+def load_mcp() -> None:
+    """Import the SDK now rather than with the first call; it takes a second of CPU."""
+    import mcp.client.streamable_http  # noqa: F401
+
+
 def _lost() -> tuple[type[Exception], ...]:
     import httpx2
 

@@ -13,13 +13,14 @@ _SHARE = 0.6
 """Of the free memory that warm environments may take."""
 
 
-def environment_processes(manifest: Manifest, concurrency: int) -> int:
-    """Environment processes to keep: one per task if memory allows, so that none is rebuilt.
+def environment_processes(manifest: Manifest, concurrency: int, *, take_turns: bool) -> int:
+    """Environment processes to keep.
 
-    Building a LIBERO environment takes seconds, resetting one a fraction; a process kept warm for
-    each task pays off as soon as tasks take turns.
+    Building a LIBERO environment takes seconds, resetting one a fraction. A batch goes through
+    its tasks one after another and needs no more processes than run at once; a comparison lets
+    tasks take turns, and a process kept warm for each task, memory allowing, is never rebuilt.
     """
-    tasks = len({spec.env_id for spec in manifest.episodes})
+    tasks = len({spec.env_id for spec in manifest.episodes}) if take_turns else 0
     libero = any("libero" in spec.env_id for spec in manifest.episodes)
     each = _LIBERO_PROCESS_BYTES if libero else _TABLETOP_PROCESS_BYTES
     fitting = max(1, int(_free_bytes() * _SHARE / each))

@@ -37,6 +37,7 @@ from openeta_exp.ports.perception import Perception
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.provider import Provider
 from openeta_exp.ports.simulator import Simulator
+from openeta_exp.settings.command import IterateSettings
 from openeta_exp.settings.experiment import REGISTRY_TREE, ExperimentSettings
 from openeta_exp.settings.model import (
     EmbeddedProviderSettings,
@@ -120,7 +121,11 @@ async def _embedded(
     options = HostOptions(
         simulator=SimulatorRequest(
             max_processes=simulator.max_processes
-            or environment_processes(manifest, settings.concurrency.episodes),
+            or environment_processes(
+                manifest,
+                settings.concurrency.episodes,
+                take_turns=isinstance(settings.command, IterateSettings),
+            ),
             quality=simulator.quality,
             gl=simulator.gl,
             call_timeout_s=simulator.call_timeout_s,

@@ -277,6 +277,7 @@ class PerceptionTools:
                 "contact_pose": _pose_json(plan.contact),
                 "width_m": round(queue.active.width_m, 4),
                 "target_extents_m": _rounded(plan.extents_m),
+                "grasp_offset_xy_m": _offset(plan, region),
                 "target_bottom_z_m": round(region.min_m[2], 4),
                 "target_top_z_m": round(region.max_m[2], 4),
             },
@@ -302,6 +303,11 @@ def _plan(
         approach_height_m=_number(given, "approach_height_m", 0.12),
         min_downward_alignment=_number(given, "min_downward_alignment", 0.0),
     )
+
+
+def _offset(plan: GraspPlan, region: Region) -> list[JsonValue]:
+    """From the target's middle to the contact, horizontally: what a carry has to make up for."""
+    return [round(plan.contact.xyz_m[axis] - region.top_centre_m[axis], 4) for axis in (0, 1)]
 
 
 def _region(known: KnownDetection) -> Region:

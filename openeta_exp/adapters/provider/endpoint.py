@@ -41,6 +41,11 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_KEY = "none"
 
 
+def load_openai() -> None:
+    """Import the client now rather than with the first call; it takes seconds of CPU."""
+    import openai  # noqa: F401
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointConfig:
     """Where a model is served.

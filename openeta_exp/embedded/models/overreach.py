@@ -9,9 +9,7 @@ _VERB = (
     r"(?:ignor|bypass|skip|disabl|circumvent|overrid|switch(?:ing)? off|turn(?:ing)? off|"
     r"get around|without)"
 )
-_GUARD = (
-    r"(?:check|gate|limit|review|safety|collision|supervis|approv|guard|instruction|rule|veto)"
-)
+_GUARD = r"(?:check|gate|limit|review|safety|collision|supervis|approv|guard|instruction|rule|veto)"
 _OVERREACH = re.compile(
     rf"{_VERB}\w*\b.{{0,40}}\b{_GUARD}|"
     r"outside_sandbox|api[_ -]?key|environment variable|system prompt|"

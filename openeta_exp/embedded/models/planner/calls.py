@@ -11,7 +11,7 @@ from openeta_exp.domain.grasp_strategy import GraspStrategy
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.tool import ToolCall
 from openeta_exp.embedded.models.planner.knowledge import Knowledge
-from openeta_exp.embedded.models.planner.replies import Pose, Vector
+from openeta_exp.embedded.models.planner.replies import Measurement, Pose, Vector
 from openeta_exp.embedded.models.planner.skill_steps import Step
 from openeta_exp.embedded.models.planner.task import PickAndPlace, Relation
 
@@ -150,7 +150,7 @@ class Situation:
         goal = self.known.measurement(self.task.goal)
         if goal is None:
             return PassOver.NO_INPUT
-        x, y, _ = goal.centre_xyz_m
+        x, y = self._over(goal)
         return _transport(self._upright(x, y, self._carry_z_m()))
 
     def _lower(self) -> ToolCall | PassOver:
@@ -168,8 +168,15 @@ class Situation:
         inside = self.task.relation is Relation.INSIDE
         floor_z_m = goal.min_xyz_m[2] if inside else goal.top_centre_xyz_m[2]
         z = min(floor_z_m + release.clearance_m + hang_m, self._carry_z_m())
-        x, y, _ = goal.centre_xyz_m
+        x, y = self._over(goal)
         return _precise(self._upright(x, y, z))
+
+    def _over(self, goal: Measurement) -> tuple[float, float]:
+        """Where the gripper must be for the target's middle to be over the goal's."""
+        seed = self.known.seed()
+        dx, dy = (0.0, 0.0) if seed is None else seed.grasp_offset_xy_m
+        x, y, _ = goal.centre_xyz_m
+        return x + dx, y + dy
 
     def _carry_z_m(self) -> float:
         """Transport height above what the target stood on; above zero if that is unknown."""

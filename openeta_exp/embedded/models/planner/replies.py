@@ -57,6 +57,8 @@ class GraspSeed(Reply):
     hover_pose: Pose
     contact_pose: Pose
     target_bottom_z_m: float
+    grasp_offset_xy_m: tuple[float, float] = (0.0, 0.0)
+    """From the target's middle to where it is gripped: large for a rim."""
 
 
 class Position(Reply):
