@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from rich.table import Table
 
 from openeta_exp.adapters.planner.finishing_planner import FinishingPlanner
 from openeta_exp.adapters.store.layout import ExperimentLayout, PhaseLayout
@@ -122,8 +121,9 @@ def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
     console = Console()
     checks = anyio.run(partial(_preflight, settings, manifest, asked))
     forecast = _forecast(settings, manifest)
-    console.show(_table(checks))
-    console.show(_forecast_text(forecast))
+    for check in checks:
+        console.note(_check_line(check))
+    console.note(_forecast_text(forecast))
     failed = [check for check in checks if not check.ok]
     console.text(
         json.dumps(
@@ -184,15 +184,9 @@ def _forecast(settings: ExperimentSettings, manifest: Manifest) -> Estimate:
     return estimate(manifest, earlier, concurrency=settings.concurrency.episodes)
 
 
-def _table(checks: tuple[Check, ...]) -> Table:
-    table = Table(title="preflight", title_justify="left")
-    for column in ("check", "", "seconds", "detail"):
-        table.add_column(column, overflow="fold")
-    for check in checks:
-        table.add_row(
-            check.name, "ok" if check.ok else "FAILED", f"{check.seconds:.1f}", check.detail
-        )
-    return table
+def _check_line(check: Check) -> str:
+    found = "ok" if check.ok else "FAILED"
+    return f"{found:7}{check.name} ({check.seconds:.1f} s) {check.detail}".rstrip()
 
 
 def _forecast_text(forecast: Estimate) -> str:
