@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import hydra
 from omegaconf import DictConfig
 
+from openeta_exp.assembly.ending import end_with_starter
 from openeta_exp.composition import (
     COMPOSITION_ERRORS,
     VERSION_BASE,
@@ -23,6 +24,7 @@ from openeta_exp.composition import (
     load_job_settings,
 )
 from openeta_exp.errors import InfrastructureError, UserError
+from openeta_exp.multirun import find_plugins, with_launcher
 
 if TYPE_CHECKING:
     from openeta_exp.settings.experiment import ExperimentSettings
@@ -34,6 +36,7 @@ EXIT_INTERRUPTED = 130
 
 def main() -> None:
     """Entry point of `openeta-exp` and `python -m openeta_exp`."""
+    end_with_starter()
     raise SystemExit(run(sys.argv[1:]))
 
 
@@ -51,7 +54,8 @@ def run(arguments: Sequence[str]) -> int:
 def _compose_and_start(job: Callable[[DictConfig], None], arguments: Sequence[str]) -> int:
     # Hydra would print its own errors its own way, and end with exit code 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    sys.argv[1:] = as_additions(arguments)
+    sys.argv[1:] = with_launcher(as_additions(arguments))
+    find_plugins()
     start = hydra.main(
         version_base=VERSION_BASE, config_path=str(conf_dir()), config_name="config"
     )(job)

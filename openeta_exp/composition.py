@@ -34,6 +34,7 @@ VERSION_BASE = "1.3"
 COMMAND_LINE = "command line"
 
 _PLAIN_OVERRIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)=")
+_SWEEP = re.compile(r"(?:choice|glob|shuffle|sort)\(.*\)", re.DOTALL)
 _OPTIONS = re.compile(r"(?!(?i:null|true|false)$)[A-Za-z_][A-Za-z0-9_./,-]*")
 COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
 """What Hydra raises for input it cannot compose."""
@@ -82,7 +83,7 @@ def _as_addition(argument: str, groups: set[str]) -> str:
     name, value = match[1], argument[match.end() :]
     if name not in groups:
         return f"++{argument}"
-    if not _OPTIONS.fullmatch(value):
+    if not (_OPTIONS.fullmatch(value) or _SWEEP.fullmatch(value)):
         options = ", ".join(sorted(each.stem for each in (conf_dir() / name).glob("*.yaml")))
         raise SettingsError(
             f"{COMMAND_LINE}: {name} = {value!r}: is a group; choose one of {options}, "
@@ -102,6 +103,15 @@ def compose_settings(overrides: Sequence[str]) -> ExperimentSettings:
             config = compose("config", as_additions(overrides), return_hydra_config=True)
     except COMPOSITION_ERRORS as error:
         raise composition_error(error, overrides) from error
+    return load_composed(config, overrides=overrides)
+
+
+def load_composed(config: DictConfig, *, overrides: Sequence[str]) -> ExperimentSettings:
+    """Check a configuration that still has Hydra's own section.
+
+    Raises:
+        SettingsError: With one sentence per mistake.
+    """
     origin = _origin(cast(HydraConf, config.hydra), overrides=overrides)
     with open_dict(config):
         del config["hydra"]
@@ -194,12 +204,13 @@ def _origin(hydra: HydraConf, *, overrides: Sequence[str]) -> Origin:
     ]
     return ComposedOrigin(
         choices={str(group): str(option) for group, option in hydra.runtime.choices.items()},
-        overridden=tuple(_override_path(each) for each in overrides),
+        overridden=tuple(override_path(each) for each in overrides),
         directories=tuple(directories),
     )
 
 
-def _override_path(override: str) -> tuple[str, ...]:
+def override_path(override: str) -> tuple[str, ...]:
+    """The field an override is about, part by part."""
     return tuple(override.lstrip("+~").partition("=")[0].split("."))
 
 

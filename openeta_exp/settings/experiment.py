@@ -48,7 +48,7 @@ class ApprovementSettings(Record):
 
 
 class ConcurrencySettings(Record):
-    """The two limits that have a name."""
+    """The limits that have a name."""
 
     episodes: int = Field(default=10, ge=1, le=32)
     """Episodes in flight; never more than the manifest has."""
@@ -56,6 +56,9 @@ class ConcurrencySettings(Record):
     """Model calls in flight, over every role."""
     provider_queue_timeout_s: float = Field(default=180.0, gt=0)
     """How long a model call may wait for its turn."""
+    lineages: int = Field(default=1, ge=1, le=32)
+    """Lineages of a multirun side by side. Each is a process with a simulator and with limits of
+    its own, so that the machine and the provider see this many times the limits above."""
 
 
 class RecordingSettings(Record):

@@ -1,0 +1,233 @@
+"""A multirun over generations: each job a process of its own, lineages compared at the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
+from pydantic import ValidationError
+
+from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.assembly.ending import ENDS_WITH
+from openeta_exp.assembly.world import baseline_tree
+from openeta_exp.domain.lineage import GenerationRecord, differences
+from openeta_exp.engine.lineage import LineageHistory
+from openeta_exp.engine.prices import Prices
+from openeta_exp.engine.spending import Caps, Spending
+from openeta_exp.engine.sweep import JobEnd, JobState, LineageEnd, run_lineages
+from openeta_exp.engine.sweep_grouping import SweptJob, SweptLineage, group_by_lineage
+from openeta_exp.errors import SettingsError
+from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.sweep_view import ComparedJob, ComparedLineage, sweep_view
+from openeta_exp.settings.command import IterateSettings
+from openeta_exp.settings.experiment import ExperimentSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedJob:
+    """One job of a sweep, understood.
+
+    Attributes:
+        choices: Field or group -> value, as on the command line, without `generation`.
+        arguments: What the job's process is started with, before its experiment has its name.
+    """
+
+    settings: ExperimentSettings
+    choices: Mapping[str, str]
+    arguments: tuple[str, ...]
+
+
+def sweep(asked: Sequence[AskedJob]) -> int:
+    """Run the jobs, show how the lineages compare, and return the exit code.
+
+    Raises:
+        SettingsError: Two lineages cannot be told apart by a directory name.
+    """
+    console = Console()
+    lineages = [_named(lineage) for lineage in _grouped(asked)]
+    at_once = min(len(lineages), *(each.settings.concurrency.lineages for each in asked))
+    for lineage in lineages:
+        console.note(f"lineage {lineage.experiment_id}: {len(lineage.jobs)} jobs")
+    ends = anyio.run(
+        partial(
+            run_lineages,
+            lineages,
+            at_once=at_once,
+            is_finished=_is_finished,
+            run_job=partial(_run_job, console=console, alone=at_once == 1),
+        )
+    )
+    console.show(sweep_view([_compared(end) for end in ends]))
+    return _exit_code(ends)
+
+
+def _grouped(asked: Sequence[AskedJob]) -> tuple[SweptLineage[AskedJob], ...]:
+    jobs = [
+        SweptJob(
+            choices={k: v for k, v in each.choices.items() if k != "generation"},
+            generation=each.settings.generation,
+            experiment_id=each.settings.experiment_id,
+            asked=each,
+        )
+        for each in asked
+    ]
+    try:
+        return group_by_lineage(jobs)
+    except ValueError as error:
+        raise SettingsError(f"experiment_id: {error}") from error
+
+
+def _named(lineage: SweptLineage[AskedJob]) -> SweptLineage[AskedJob]:
+    """The jobs' settings under the name of their lineage."""
+    name = lineage.experiment_id
+    jobs = tuple(
+        replace(
+            job,
+            settings=job.settings.model_copy(update={"experiment_id": name}),
+            arguments=(*job.arguments, f"experiment_id={name}"),
+        )
+        for job in lineage.jobs
+    )
+    return replace(lineage, jobs=jobs)
+
+
+def _exit_code(ends: Sequence[LineageEnd[AskedJob]]) -> int:
+    """0, or what the first failed job ended with; a job that a signal killed counts as 1."""
+    failed = next((end.failed for end in ends if end.failed is not None), None)
+    return 0 if failed is None else max(failed.exit_code, 1)
+
+
+def _is_finished(job: AskedJob) -> bool:
+    """Whether the journal has the end of every generation, under these very settings.
+
+    With other settings the job is run, and says itself what has changed.
+    """
+    settings = job.settings
+    if not isinstance(settings.command, IterateSettings):
+        return False
+    history = _history(settings)
+    if settings.generation is None:
+        wanted = range(settings.lineage.generations)
+    else:
+        wanted = range(settings.generation, settings.generation + 1)
+    if not all(each in history.generations and _is_unchanged(settings, each) for each in wanted):
+        return False
+    ends_lineage = wanted[-1] == settings.lineage.generations - 1
+    return not (
+        ends_lineage and settings.lineage.confirmation_pairs and history.awaits_confirmation
+    )
+
+
+def _is_unchanged(settings: ExperimentSettings, generation: int) -> bool:
+    path = _layout(settings).generation(generation).record
+    try:
+        before = GenerationRecord.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return False
+    # Later generations start from what the journal says; the first from what the settings name.
+    baseline = before.baseline_digest
+    if generation == 0:
+        baseline = baseline_tree(settings).content_digest
+    now = before.model_copy(
+        update={"behaviour": settings.behaviour_json(), "baseline_digest": baseline}
+    )
+    return not differences(before, now)
+
+
+def _layout(settings: ExperimentSettings) -> ExperimentLayout:
+    return ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+
+
+def _history(settings: ExperimentSettings, spending: Spending | None = None) -> LineageHistory:
+    """What the lineage's journal says, counted into `spending` on the way."""
+    path = _layout(settings).journal
+    history = LineageHistory(())
+    if not path.is_file():
+        return history
+    journal = SqliteJournal(path, read_only=True)
+    try:
+        for _, event in journal.events():
+            history.take(event)
+            if spending is not None:
+                spending.take(event)
+    finally:
+        journal.close()
+    return history
+
+
+def _compared(end: LineageEnd[AskedJob]) -> ComparedLineage:
+    settings = end.lineage.jobs[0].settings
+    money = settings.money
+    prices = Prices(input_usd=money.input_usd_per_million, output_usd=money.output_usd_per_million)
+    spending = Spending(Caps(), prices)
+    history = _history(settings, spending)
+    return ComparedLineage(
+        experiment_id=end.lineage.experiment_id,
+        jobs=tuple(_compared_job(job) for job in end.jobs),
+        generations=tuple(history.generations[each] for each in sorted(history.generations)),
+        confirmation=history.confirmation,
+        tokens=spending.experiment.total_tokens,
+        price_usd=prices.of(spending.experiment),
+    )
+
+
+def _compared_job(end: JobEnd[AskedJob]) -> ComparedJob:
+    generation = end.job.settings.generation
+    what = "all" if generation is None else str(generation)
+    how = f"{end.state} ({end.exit_code})" if end.state is JobState.FAILED else end.state.value
+    return ComparedJob(generation=what, ending=how)
+
+
+async def _run_job(job: AskedJob, *, console: Console, alone: bool) -> int:
+    """Run a job in a process of its own, and end it with this one.
+
+    In a session of its own, so that Ctrl-C at the terminal reaches only this process.
+
+    Args:
+        alone: No other job runs at the same time, so it may use the terminal.
+    """
+    ends, holds = os.pipe()
+    try:
+        process = await anyio.open_process(
+            [sys.executable, "-m", "openeta_exp", *job.arguments],
+            stdin=None if alone else subprocess.DEVNULL,
+            # The only thing this sweep puts on standard output is its table.
+            stdout=sys.stderr if alone else subprocess.PIPE,
+            stderr=None if alone else subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=[ends],
+            env={**os.environ, ENDS_WITH: str(ends)},
+        )
+    except BaseException:
+        os.close(holds)
+        raise
+    finally:
+        os.close(ends)
+    try:
+        await _said(process, console, label=job.settings.experiment_id)
+        return await process.wait()
+    finally:
+        os.close(holds)
+        with anyio.CancelScope(shield=True):
+            await process.wait()
+
+
+async def _said(process: Process, console: Console, *, label: str) -> None:
+    """Repeat what a job says, line by line, under its lineage's name."""
+    if process.stdout is None:
+        return
+    rest = ""
+    async for text in TextReceiveStream(process.stdout, errors="replace"):
+        *lines, rest = (rest + text).split("\n")
+        for line in lines:
+            console.note(f"[{label}] {line.rstrip()}")
+    if rest:
+        console.note(f"[{label}] {rest}")

@@ -1,0 +1,102 @@
+"""How the lineages of a sweep compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from openeta_exp.domain.generation import GenerationResult
+from openeta_exp.domain.verdict import GateVerdict
+
+_DIGEST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedJob:
+    """A job of a lineage: `generation` is its number or `all`, `ending` what became of it."""
+
+    generation: str
+    ending: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedLineage:
+    """A lineage as its journal has it after the sweep.
+
+    Attributes:
+        jobs: What the sweep asked for.
+        generations: That have ended, by this sweep or before.
+        confirmation: Last tree against first tree, on episodes that no gate has used.
+    """
+
+    experiment_id: str
+    jobs: tuple[ComparedJob, ...]
+    generations: tuple[GenerationResult, ...]
+    confirmation: GateVerdict | None
+    tokens: int
+    price_usd: float | None
+
+
+def sweep_view(lineages: Sequence[ComparedLineage]) -> RenderableType:
+    """A row for each lineage, and what to do about those that did not end."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table.add_column("lineage", overflow="fold")
+    table.add_column("generations", overflow="fold")
+    table.add_column("train")
+    table.add_column("promoted", overflow="fold")
+    table.add_column("baseline")
+    table.add_column("gain, 95 % CI")
+    table.add_column("tokens", justify="right")
+    table.add_column("$", justify="right")
+    for lineage in lineages:
+        table.add_row(
+            Text(lineage.experiment_id),
+            ", ".join(f"{job.generation} {job.ending}" for job in lineage.jobs),
+            " ".join(
+                f"{each.train_successes}/{each.train_episodes}" for each in lineage.generations
+            )
+            or "-",
+            Text(_promoted(lineage.generations)),
+            _baseline(lineage.generations),
+            _gain(lineage.confirmation),
+            f"{lineage.tokens:,}",
+            "-" if lineage.price_usd is None else f"{lineage.price_usd:,.2f}",
+        )
+    return Group(Text(""), Text(f"{len(lineages)} lineages", style="bold"), table)
+
+
+def _train(generations: Sequence[GenerationResult]) -> str:
+    won = [f"{each.train_successes}/{each.train_episodes}" for each in generations]
+    return " ".join(won) or "-"
+
+
+def _promoted(generations: Sequence[GenerationResult]) -> str:
+    names = [
+        f"{promotion.name} in {each.generation}"
+        for each in generations
+        for promotion in each.promotions
+    ]
+    return ", ".join(names) or "nothing"
+
+
+def _baseline(generations: Sequence[GenerationResult]) -> str:
+    if not generations:
+        return "-"
+    first, last = generations[0].baseline_digest, generations[-1].next_baseline_digest
+    return f"{first[:_DIGEST]} -> {last[:_DIGEST]}"
+
+
+def _gain(confirmation: GateVerdict | None) -> str:
+    if confirmation is None:
+        return "-"
+    effect = confirmation.effect
+    bounds = effect.tango_95
+    return (
+        f"{100 * effect.difference:+.0f} ({100 * bounds.low:+.0f} to {100 * bounds.high:+.0f}), "
+        f"{effect.pairs} pairs"
+    )
