@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from openeta_exp.errors import SettingsError
 from openeta_exp.wire.explain import nearest
+from openeta_exp.wire.override_text import override_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -55,7 +56,7 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
 
     Options of groups stay as they are; `experiment=NAME` is taken for `+experiment=NAME`, and
     `manifest.path=FILE` implies `manifest=file`, so that no row of another manifest stays (nor
-    one of `canary` or `held_out`).
+    one of `canary` or `held_out`). Fields of the chosen command may leave `command.` out.
 
     Raises:
         SettingsError: If what is given for a group cannot be the name of an option.
@@ -63,8 +64,9 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
     groups = {each.name for each in conf_dir().iterdir() if each.is_dir()}
     chosen = any(each.startswith("manifest=") for each in arguments)
     rollback = "command=rollback" in arguments
+    command = _command_fields(arguments)
     additions = []
-    for each in arguments:
+    for each in (_of_command(argument, command) for argument in arguments):
         if each.startswith("manifest.path=") and not chosen:
             additions.append("manifest=file")
         elif each.startswith(("canary.path=", "held_out.path=")):
@@ -74,6 +76,32 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
         else:
             additions.append(_as_addition(each, groups))
     return additions
+
+
+def _command_fields(arguments: Sequence[str]) -> Mapping[str, object]:
+    """Fields of the chosen command that are not fields of the configuration, with defaults."""
+    chosen = [each.partition("=")[2] for each in arguments if each.startswith("command=")]
+    file = conf_dir() / "command" / f"{chosen[-1] if chosen else 'run'}.yaml"
+    if not _OPTIONS.fullmatch(file.stem) or not file.is_file():
+        return {}
+    fields = yaml.safe_load(file.read_text(encoding="utf-8"))
+    root = yaml.safe_load((conf_dir() / "config.yaml").read_text(encoding="utf-8"))
+    return {name: value for name, value in fields.items() if name not in {*root, "kind"}}
+
+
+def _of_command(argument: str, fields: Mapping[str, object]) -> str:
+    """`answer=Pick it` as `command.answer="Pick it"`, if the command has such a field."""
+    match = _PLAIN_OVERRIDE.match(argument)
+    if match is None:
+        return argument
+    name, value = match[1].removeprefix("command."), argument[match.end() :]
+    if name not in fields:
+        return argument
+    # What a person writes is a text, whatever Hydra could read in it.
+    is_text = fields[name] in ("", "???") or (name == "answer" and value != "null")
+    if is_text and not value.startswith(('"', "'")):
+        value = override_text(value)
+    return f"command.{name}={value}"
 
 
 def _as_addition(argument: str, groups: set[str]) -> str:

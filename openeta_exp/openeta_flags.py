@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from openeta_exp.wire.override_text import override_text
+
 COMMANDS = ("preflight", "run", "capacity", "inspect")
 
-_LATER = ("resume_session", "interaction_id", "answer")
 _NUMBERS = {
     "concurrency": "concurrency.episodes",
     "provider_concurrency": "concurrency.provider",
@@ -43,17 +44,21 @@ def read_batch_line(arguments: list[str]) -> Asked:
     parser.add_argument("--batch-id", help="names the run; the same name continues it")
     parser.add_argument("--output", type=Path, help="where to copy the result file to")
     parser.add_argument("--validate-only", action="store_true", help="check; no network")
-    for name in _LATER:
-        parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS)
+    parser.add_argument("--resume-session", help="session of a paused episode, to go on with it")
+    parser.add_argument("--interaction-id", help="the question that is answered")
+    parser.add_argument("--answer", help="what to tell the agent")
     flags = parser.parse_intermixed_args(arguments)
-    later = [
-        f"--{name.replace('_', '-')}: answering a paused episode is not part of this release; "
-        "the same command without it runs what has no result yet"
-        for name in _LATER
-        if getattr(flags, name) is not None
-    ]
+    if flags.resume_session is not None:
+        return _resume(flags)
     return Asked(
-        problems=tuple(later or _missing_manifest(flags)),
+        problems=(
+            *_missing_manifest(flags),
+            *(
+                f"--{name}: belongs to --resume-session"
+                for name in ("interaction-id", "answer")
+                if getattr(flags, name.replace("-", "_")) is not None
+            ),
+        ),
         overrides=(
             f"command={'validate' if flags.validate_only else 'run'}",
             *_shared(flags, experiment_id=flags.batch_id),
@@ -61,6 +66,24 @@ def read_batch_line(arguments: list[str]) -> Asked:
         ),
         report="result",
         copy_to=flags.output,
+    )
+
+
+def _resume(flags: argparse.Namespace) -> Asked:
+    given = {"interaction_id": flags.interaction_id, "answer": flags.answer}
+    return Asked(
+        problems=(),
+        overrides=(
+            "command=resume",
+            f"command.session_id={quoted(flags.resume_session)}",
+            *(
+                f"command.{name}={quoted(value)}"
+                for name, value in given.items()
+                if value is not None
+            ),
+            *flags.overrides,
+        ),
+        report="result",
     )
 
 
@@ -182,10 +205,6 @@ def _name_after(manifest: str) -> str:
 def quoted(text: str) -> str:
     """A text as the value of an override, whatever is in it.
 
-    OmegaConf reads `${` as an interpolation unless a backslash stands before it; Hydra's quotes
-    end at a quote unless a backslash does. Backslashes count only directly before either.
+    See `override_text`.
     """
-    plain = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
-    plain = re.sub(r'(\\*)"', r'\1\1\\"', plain)
-    plain = re.sub(r"(\\+)\Z", r"\1\1", plain)
-    return f'"{plain}"'
+    return override_text(text)

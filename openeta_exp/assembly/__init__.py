@@ -4,6 +4,9 @@ world     settings -> Simulator, Perception, Provider, Planner
 run       command=run
 checks    command=validate, capacity, preflight
 history   command=inspect, track
+waiting   command=pending, approve, deny
+resume    command=resume
+subagent_eval  command=subagent_eval
 publication  command=rollback
 """
 
@@ -12,7 +15,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 if TYPE_CHECKING:
+    from openeta_exp.settings.command import (
+        ApproveSettings,
+        DenySettings,
+        PendingSettings,
+        ResumeSettings,
+    )
     from openeta_exp.settings.experiment import ExperimentSettings
+
+
+def _answer(
+    settings: ExperimentSettings,
+    asked: PendingSettings | ApproveSettings | DenySettings | ResumeSettings,
+) -> int:
+    """What a person is asked, and says."""
+    from openeta_exp.settings.command import PendingSettings, ResumeSettings
+
+    match asked:
+        case ResumeSettings():
+            from openeta_exp.assembly.resume import resume_paused
+
+            return resume_paused(settings, asked)
+        case PendingSettings():
+            from openeta_exp.assembly.waiting import pending
+
+            return pending(settings, asked)
+        case _:
+            from openeta_exp.assembly.waiting import decide
+
+            return decide(settings, asked)
 
 
 def execute(settings: ExperimentSettings) -> int:
@@ -23,12 +54,17 @@ def execute(settings: ExperimentSettings) -> int:
         InfrastructureError: Something outside broke that no single episode can be blamed for.
     """
     from openeta_exp.settings.command import (
+        ApproveSettings,
         CapacitySettings,
+        DenySettings,
         InspectSettings,
         IterateSettings,
+        PendingSettings,
         PreflightSettings,
+        ResumeSettings,
         RollbackSettings,
         RunSettings,
+        SubagentEvalSettings,
         TrackSettings,
         ValidateSettings,
     )
@@ -62,6 +98,12 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.history import track
 
             return track(settings)
+        case PendingSettings() | ApproveSettings() | DenySettings() | ResumeSettings() as answered:
+            return _answer(settings, answered)
+        case SubagentEvalSettings() as examined:
+            from openeta_exp.assembly.subagent_eval import subagent_eval
+
+            return subagent_eval(settings, examined)
         case RollbackSettings() as asked_for:
             from openeta_exp.assembly.publication import rollback
 

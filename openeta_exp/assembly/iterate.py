@@ -12,6 +12,7 @@ from openeta_exp.adapters.authoring.file_author import FileAuthor
 from openeta_exp.adapters.authoring.model_author import ModelStrategyAuthor
 from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
+from openeta_exp.assembly.people import keep_paused_of
 from openeta_exp.assembly.provenance import provenance
 from openeta_exp.assembly.publication import publishing_registry
 from openeta_exp.assembly.run import episode_world, experiment_store
@@ -170,6 +171,7 @@ def _episodes(
         arm=batch.arm,
         tree=tree,
         sessions=store.sessions(generation=batch.generation, phase=batch.phase),
+        keep=keep_paused_of(settings, batch),
     )
 
     async def run(spec: EpisodeSpec) -> EpisodeOutcome:

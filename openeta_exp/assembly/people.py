@@ -5,21 +5,86 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.layout import ExperimentLayout
+from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
 from openeta_exp.adapters.supervision.folder_inbox import FolderApprovalInbox
 from openeta_exp.adapters.supervision.human_gate import HumanGate, People
 from openeta_exp.adapters.supervision.model_action_reviewer import ModelActionReviewer
 from openeta_exp.adapters.supervision.model_guidance import ModelGuidance
+from openeta_exp.domain.episode import EpisodeResult
+from openeta_exp.domain.event import Arm, BatchStarted
+from openeta_exp.domain.identity import Digest, JsonObject
+from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.pause import PausedEpisode
 from openeta_exp.domain.supervision import ApprovementProfile
 from openeta_exp.engine.interaction import BoundedGuidance, NobodyAnswers
+from openeta_exp.engine.pause import KeepPaused
 from openeta_exp.engine.supervision import RuntimeChecksGate
 from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.guidance import Guidance
+from openeta_exp.ports.interactions import PausedEpisodes
 from openeta_exp.ports.provider import Provider
 from openeta_exp.ports.supervision import ActionGate
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.prompt import TerminalPrompt, terminal_is_there
 from openeta_exp.settings.experiment import ExperimentSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausedIn:
+    """The batch an episode pauses in."""
+
+    experiment_id: str
+    generation: int
+    phase: str
+    batch_id: str
+    manifest_digest: Digest
+    arm: Arm
+    config: JsonObject
+    profile: ApprovementProfile
+
+
+def keep_paused_of(settings: ExperimentSettings, batch: BatchStarted) -> KeepPaused:
+    """Keeps the episodes of a batch that wait for a person, below its experiment."""
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    where = PausedIn(
+        experiment_id=batch.experiment_id,
+        generation=batch.generation,
+        phase=batch.phase,
+        batch_id=batch.batch_id,
+        manifest_digest=batch.manifest.content_digest,
+        arm=batch.arm,
+        config=batch.config,
+        profile=ApprovementProfile(settings.approvement.profile),
+    )
+    return keep_paused(where, FolderPausedEpisodes(layout.interactions), SystemClock())
+
+
+def keep_paused(
+    batch: PausedIn | PausedEpisode, records: PausedEpisodes, clock: Clock
+) -> KeepPaused:
+    """Keeps an episode with everything it takes to start it again."""
+
+    def keep(outcome: EpisodeResult, *, spec: EpisodeSpec, asked: tuple[str, ...]) -> None:
+        records.keep(
+            PausedEpisode(
+                experiment_id=batch.experiment_id,
+                generation=batch.generation,
+                phase=batch.phase,
+                batch_id=batch.batch_id,
+                manifest_digest=batch.manifest_digest,
+                arm=batch.arm,
+                config=batch.config,
+                profile=batch.profile,
+                spec=spec,
+                outcome=outcome,
+                asked=asked,
+                created_at_s=clock.unix_s(),
+            )
+        )
+
+    return keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,11 @@ from functools import partial
 
 import anyio
 
+from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
-from openeta_exp.assembly.people import supervisors
+from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
+from openeta_exp.assembly.people import keep_paused_of, supervisors
 from openeta_exp.assembly.provenance import provenance
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
@@ -23,6 +25,8 @@ from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.episode import EpisodeWorld
 from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
+from openeta_exp.engine.pause import KeepPaused
+from openeta_exp.engine.resume import reconcile
 from openeta_exp.errors import InfrastructureError
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.session_log import SessionLogs
@@ -44,6 +48,7 @@ def experiment_store(settings: ExperimentSettings) -> Iterator[FolderExperimentS
     layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
     store = FolderExperimentStore(layout, frames=settings.recording.frames)
     try:
+        reconcile(store.journal, FolderPausedEpisodes(layout.interactions), SystemClock())
         yield store
     finally:
         store.close()
@@ -85,6 +90,7 @@ async def _run(
                     arm=plan.arm,
                     tree=tree,
                     sessions=store.sessions(generation=GENERATION, phase=PHASE),
+                    keep=keep_paused_of(settings, plan.started(at_s=world.clock.unix_s())),
                 ),
                 store=store,
                 observers=Observers(
@@ -143,8 +149,14 @@ def episode_world(
     tree: ArtifactTree,
     sessions: SessionLogs,
     planner: Planner | None = None,
+    keep: KeepPaused | None = None,
 ) -> EpisodeWorld:
-    """What the episodes of one arm share; `planner` takes the place of the configured one."""
+    """What the episodes of one arm share.
+
+    Args:
+        planner: Takes the place of the configured one.
+        keep: Where an episode that waits for a person is put.
+    """
     standing = supervisors(settings, world.provider, world.clock, Console())
     return EpisodeWorld(
         simulator=world.simulator,
@@ -158,4 +170,5 @@ def episode_world(
         arm_digest=arm.content_digest,
         on_need_human=OnNeedHuman(settings.on_need_human),
         new_execution_id=lambda: ExecutionId(uuid.uuid4().hex),
+        keep_paused=keep,
     )

@@ -41,6 +41,14 @@ class PausedEpisodes(Protocol):
         """
         ...
 
+    def answer(self, paused: PausedEpisode, answer: AnsweredQuestion) -> PausedEpisode:
+        """Write the answer into a record that is claimed already.
+
+        Raises:
+            StoreError: It could not be written.
+        """
+        ...
+
     def done(self, paused: PausedEpisode) -> None:
         """Delete a claimed record whose outcome is in the journal. May be called again.
 

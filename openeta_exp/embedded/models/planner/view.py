@@ -22,7 +22,8 @@ from openeta_exp.embedded.models.planner.messages import (
 from openeta_exp.wire.agent_command import CommandError, parse_command
 from openeta_exp.wire.planner_context import SKILL_HEADING, STRATEGIES_HEADING, TOOLS_HEADING
 
-_GUIDANCE = "guidance:"
+_ANSWERS = ("guidance:", "human:")
+"""How the host words an answer to a question, by who gave it."""
 
 
 class ContextError(ValueError):
@@ -198,7 +199,7 @@ def _past(text: str) -> PastMessage:
 def _guidance(turns: Sequence[PastMessage]) -> tuple[str, ...]:
     said = [line for turn in reversed(turns) for line in reversed(turn.feedback)]
     return tuple(
-        line.removeprefix(_GUIDANCE).strip() for line in said if line.startswith(_GUIDANCE)
+        line.partition(":")[2].strip() for line in said if line.startswith(_ANSWERS)
     )
 
 
