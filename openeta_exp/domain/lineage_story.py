@@ -26,6 +26,7 @@ from openeta_exp.domain.record import Record
 from openeta_exp.domain.verdict import GateVerdict
 
 CONFIRMATION = "confirmation"
+_OF_A_LANE = ("canary", "held-out")
 
 
 class Comparison(Record):
@@ -121,6 +122,10 @@ class LineageStory:
             (each for each in self.comparisons.values() if each.planned.stage == CONFIRMATION), None
         )
 
+    def lane(self, generation: int, kind: ArtifactKind) -> LaneStory | None:
+        known = self.generations.get(generation)
+        return None if known is None else known.lanes.get(kind)
+
     def promoting(self, digest: Digest) -> Comparison | None:
         """The comparison whose promotion made this tree, or None for a first one."""
         for each in self.comparisons.values():
@@ -190,24 +195,36 @@ def _go_on(story: LineageStory, event: LineageEvent) -> None:
     match event:
         case GenerationStarted():
             pass
-        case CandidateProposed(generation=generation, lane=lane, proposal=proposal):
-            story.generations[generation].lanes[lane] = LaneStory(kind=lane, proposal=proposal)
-        case CandidateReviewed(generation=generation, lane=lane, review=review):
-            story.generations[generation].lanes[lane].review = review
+        case CandidateProposed(generation=number, lane=kind, proposal=proposal):
+            generation = story.generations.get(number)
+            if generation is not None:
+                generation.lanes[kind] = LaneStory(kind=kind, proposal=proposal)
+        case CandidateReviewed(generation=number, lane=kind, review=review):
+            lane = story.lane(number, kind)
+            if lane is not None:
+                lane.review = review
         case ComparisonPlanned():
             _plan(story, event)
         case ComparisonEnded(comparison_id=comparison_id):
             _change(story, comparison_id, ended=event)
-        case Promoted(promotion=promotion, tree=tree):
-            _change(story, promotion.comparison_id, promotion=promotion)
-            story.tree = tree
-            story.remember(tree)
+        case Promoted():
+            _promote(story, event)
         case Published(comparison_id=comparison_id, receipt=receipt):
             _change(story, comparison_id, published=receipt)
         case GenerationEnded(result=result):
-            story.generations[result.generation].result = result
+            over = story.generations.get(result.generation)
+            if over is not None:
+                over.result = result
         case _:
             assert_never(event)
+
+
+def _promote(story: LineageStory, event: Promoted) -> None:
+    known = story.comparisons.get(event.promotion.comparison_id)
+    if known is not None and known.promotion is None:
+        _change(story, known.comparison_id, promotion=event.promotion)
+        story.tree = event.tree
+        story.remember(event.tree)
 
 
 def _plan(story: LineageStory, event: ComparisonPlanned) -> None:
@@ -215,9 +232,11 @@ def _plan(story: LineageStory, event: ComparisonPlanned) -> None:
     if known is not None:
         _change(story, event.comparison_id, planned=event)
         return
-    generation = story.generations[event.generation]
-    # Lanes take turns, so what is compared is what was proposed last.
-    lane = None if event.stage == CONFIRMATION else next(reversed(generation.lanes.values()), None)
+    generation = story.generations.get(event.generation)
+    lane = None
+    if generation is not None and event.stage in _OF_A_LANE:
+        # Lanes take turns, so what is compared is what was proposed last.
+        lane = next(reversed(generation.lanes.values()), None)
     candidate = None if lane is None else lane.proposal.candidate
     if lane is not None:
         lane.comparisons.append(event.comparison_id)
