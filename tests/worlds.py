@@ -233,6 +233,9 @@ class Logs:
     def tree(self) -> ArtifactTree:
         return self._tree
 
+    def keep_memory(self, memory: object) -> None:
+        self.memory = memory
+
     def close(self) -> None:
         self.closed += 1
 

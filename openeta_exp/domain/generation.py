@@ -8,7 +8,7 @@ from openeta_exp.domain.artifact import ArtifactKind
 from openeta_exp.domain.candidate import Candidate, Promotion, Review
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.record import Record
-from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.domain.verdict import Effect, GateVerdict
 
 
 class LaneStop(StrEnum):
@@ -79,7 +79,7 @@ class ExperimentResult(Record):
     generations: tuple[GenerationResult, ...]
     first_digest: Digest
     last_digest: Digest
-    confirmation: GateVerdict | None = None
+    confirmation: Effect | None = None
     """Last tree against first tree on fresh keys: an estimate that no gate has selected."""
     confirmation_skipped: str = ""
     price_usd: float | None = None

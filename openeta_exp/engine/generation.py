@@ -20,7 +20,7 @@ from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.training import TrainingEvidence, training_episodes
-from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.domain.verdict import Effect
 from openeta_exp.engine.batch import BatchRun, run_batch
 from openeta_exp.engine.collect import SessionTree, collect_skill_change
 from openeta_exp.engine.lane import Lane, Workshop, compare_trees
@@ -262,7 +262,7 @@ class GenerationEngine:
         reason = "proposed" if candidate is not None else "no verified session changed a skill"
         return Proposal(candidate=candidate, reason=reason)
 
-    async def _confirm(self, tree: ArtifactTree) -> tuple[GateVerdict | None, str]:
+    async def _confirm(self, tree: ArtifactTree) -> tuple[Effect | None, str]:
         """Estimate last against first tree on fresh keys; nothing is decided by it."""
         plan = self.workshop.plan
         if plan.confirmation_pairs == 0:
@@ -271,8 +271,8 @@ class GenerationEngine:
             return None, "nothing was promoted"
         comparison_id = f"{plan.experiment_id}-g{plan.generations:03d}-confirmation"
         known = self.workshop.lineage.comparisons.get(comparison_id)
-        if known is not None:
-            return known.verdict, ""
+        if known is not None and known.verdict is not None:
+            return known.verdict.effect, ""
         draw = draw_held_out(
             plan,
             turn=plan.comparisons,
@@ -296,7 +296,7 @@ class GenerationEngine:
             rule=GateRule(gate=gate, terms=terms),
             registered=(gate, terms),
         )
-        return verdict.model_copy(update={"selected": False}), ""
+        return verdict.effect, ""
 
 
 def _generation_result(

@@ -119,7 +119,7 @@ def _outcome(lane: LaneResult) -> str:
 def _confirmation(result: ExperimentResult) -> str:
     if result.confirmation is None:
         return f"confirmation: none, {result.confirmation_skipped}"
-    effect = result.confirmation.effect
+    effect = result.confirmation
     bounds = effect.tango_95
     return (
         f"confirmation on {effect.pairs} fresh pairs, last against first baseline: "
