@@ -105,6 +105,11 @@ def numbers(value: JsonValue) -> list[float]:
     return [number(each) for each in value]
 
 
+def runner_on(pool: WorkerPool, expansion: Expansion, **options: Any) -> CatalogRunner:
+    """Episodes of a toy catalog on a pool that is there already."""
+    return CatalogRunner(expansion, pool, clock=ManualClock(), **options)
+
+
 @asynccontextmanager
 async def running(
     expansion: Expansion, *, size: int = 1, interpreter: str | None = None, **options: Any

@@ -9,6 +9,7 @@ import pytest
 
 from openeta_exp.catalog.breakdown import Breakdown
 from openeta_exp.catalog.expansion import Expansion
+from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.catalog.sweeps import sweep_curves
 from openeta_exp.domain.episode import (
     Cleanup,
@@ -18,20 +19,22 @@ from openeta_exp.domain.episode import (
 )
 from openeta_exp.domain.identity import ExecutionId, SessionId
 from openeta_exp.domain.stop import FailureClass
-from tests.catalog.catalogs import ARM, policy, running, toy
+from tests.catalog.catalogs import ARM, policy, runner_on, running, toy
 
 pytestmark = pytest.mark.anyio
 
 
-async def outcomes_of(expansion: Expansion, *gains: float) -> list[list[EpisodeOutcome]]:
-    async with running(expansion) as runner:
-        return [
-            [
-                await runner.run_episode(spec, policy=policy(gain=gain), arm=ARM)
-                for spec in expansion.manifest.episodes
-            ]
-            for gain in gains
+async def outcomes_of(
+    pool: WorkerPool, expansion: Expansion, *gains: float
+) -> list[list[EpisodeOutcome]]:
+    runner = runner_on(pool, expansion)
+    return [
+        [
+            await runner.run_episode(spec, policy=policy(gain=gain), arm=ARM)
+            for spec in expansion.manifest.episodes
         ]
+        for gain in gains
+    ]
 
 
 def broken(outcome: EpisodeOutcome) -> EpisodeFailure:
@@ -49,7 +52,9 @@ def broken(outcome: EpisodeOutcome) -> EpisodeFailure:
     )
 
 
-async def test_a_sweep_shows_where_a_policy_begins_to_fail(tmp_path: Path) -> None:
+async def test_a_sweep_shows_where_a_policy_begins_to_fail(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     expansion = toy(
         tmp_path,
         task={"max_steps": 20},
@@ -64,7 +69,7 @@ async def test_a_sweep_shows_where_a_policy_begins_to_fail(tmp_path: Path) -> No
             ]
         },
     )
-    (found,) = await outcomes_of(expansion, 5.0)
+    (found,) = await outcomes_of(pool, expansion, 5.0)
     (curve,) = sweep_curves(expansion, found)
 
     assert [point.level for point in curve.points] == [0.1, 0.5, 1.0]
@@ -75,7 +80,9 @@ async def test_a_sweep_shows_where_a_policy_begins_to_fail(tmp_path: Path) -> No
     assert 1.0 in curve.points[2].interval
 
 
-async def test_episodes_that_ended_before_the_perturbation_do_not_count(tmp_path: Path) -> None:
+async def test_episodes_that_ended_before_the_perturbation_do_not_count(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     expansion = toy(
         tmp_path,
         scenarios={
@@ -89,7 +96,7 @@ async def test_episodes_that_ended_before_the_perturbation_do_not_count(tmp_path
             ]
         },
     )
-    (found,) = await outcomes_of(expansion, 5.0)
+    (found,) = await outcomes_of(pool, expansion, 5.0)
     (curve,) = sweep_curves(expansion, [broken(found[0]), *found[1:]])
     (point,) = curve.points
 
@@ -97,9 +104,9 @@ async def test_episodes_that_ended_before_the_perturbation_do_not_count(tmp_path
     assert point.rate is None
 
 
-async def test_flips_cells_and_heat_map_agree(tmp_path: Path) -> None:
+async def test_flips_cells_and_heat_map_agree(tmp_path: Path, pool: WorkerPool) -> None:
     expansion = toy(tmp_path, task={"max_steps": 9})
-    strong, weak = await outcomes_of(expansion, 9.0, 1.0)
+    strong, weak = await outcomes_of(pool, expansion, 9.0, 1.0)
     breakdown = Breakdown(expansion, baseline=strong, candidate=weak)
 
     flips = list(breakdown.flips())
@@ -117,9 +124,11 @@ async def test_flips_cells_and_heat_map_agree(tmp_path: Path) -> None:
     assert middle.effect is not None
 
 
-async def test_a_pair_that_broke_is_counted_and_is_no_flip(tmp_path: Path) -> None:
+async def test_a_pair_that_broke_is_counted_and_is_no_flip(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     expansion = toy(tmp_path, task={"max_steps": 9})
-    strong, weak = await outcomes_of(expansion, 9.0, 1.0)
+    strong, weak = await outcomes_of(pool, expansion, 9.0, 1.0)
     breakdown = Breakdown(expansion, baseline=strong, candidate=[broken(each) for each in weak])
 
     assert list(breakdown.flips()) == []

@@ -11,10 +11,11 @@ from openeta_exp.catalog.checks import check_catalog
 from openeta_exp.catalog.checks_outcomes import check_outcomes
 from openeta_exp.catalog.checks_reset import hidden_parameters
 from openeta_exp.catalog.findings import CheckReport, CheckVerdict
+from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.ports.policy import PolicyRecipe
 from tests.adapters.policy.test_model_host import hosted
-from tests.catalog.catalogs import ARM, policy, running, toy
+from tests.catalog.catalogs import ARM, policy, runner_on, toy
 
 pytestmark = pytest.mark.anyio
 
@@ -22,11 +23,14 @@ GOOD = {"a": policy(), "b": policy(gain=2.0)}
 
 
 async def checked(
-    directory: Path, policies: dict[str, PolicyRecipe] | None = None, **changes: Any
+    pool: WorkerPool,
+    directory: Path,
+    policies: dict[str, PolicyRecipe] | None = None,
+    **changes: Any,
 ) -> CheckReport:
     expansion = toy(directory, **changes)
-    async with running(expansion) as runner:
-        return await check_catalog(expansion, runner, GOOD if policies is None else policies)
+    runner = runner_on(pool, expansion)
+    return await check_catalog(expansion, runner, GOOD if policies is None else policies)
 
 
 def said(report: CheckReport, check: str, verdict: CheckVerdict) -> str:
@@ -35,55 +39,64 @@ def said(report: CheckReport, check: str, verdict: CheckVerdict) -> str:
     return "\n".join(each.message for each in found if each.verdict is verdict)
 
 
-async def test_a_sound_comparison_has_no_finding_that_needs_attention(tmp_path: Path) -> None:
-    report = await checked(tmp_path)
+async def test_a_sound_comparison_has_no_finding_that_needs_attention(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(pool, tmp_path)
 
     assert report.verdict is CheckVerdict.OK
     assert report.problems == ()
 
 
-async def test_a_parameter_without_effect_is_named(tmp_path: Path) -> None:
-    report = await checked(tmp_path, provider="Inert")
+async def test_a_parameter_without_effect_is_named(tmp_path: Path, pool: WorkerPool) -> None:
+    report = await checked(pool, tmp_path, provider="Inert")
 
     assert "y has no effect: 0.2 and 0.6" in said(report, "parameter_effect", CheckVerdict.INVALID)
     assert "x changes" in said(report, "parameter_effect", CheckVerdict.OK)
 
 
-async def test_a_parameter_that_shows_later_is_accepted_as_hidden(tmp_path: Path) -> None:
-    report = await checked(tmp_path, provider="Hidden")
+async def test_a_parameter_that_shows_later_is_accepted_as_hidden(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(pool, tmp_path, provider="Hidden")
 
     assert "y shows only once the world moves" in said(report, "parameter_effect", CheckVerdict.OK)
     assert hidden_parameters(report.findings) == ("y",)
 
 
-async def test_a_reset_that_draws_on_its_own_is_caught(tmp_path: Path) -> None:
-    report = await checked(tmp_path, provider="Unseeded")
+async def test_a_reset_that_draws_on_its_own_is_caught(tmp_path: Path, pool: WorkerPool) -> None:
+    report = await checked(pool, tmp_path, provider="Unseeded")
 
     assert "starts differently every time" in said(report, "unseeded_reset", CheckVerdict.INVALID)
 
 
-async def test_draws_from_the_global_generators_are_repeatable(tmp_path: Path) -> None:
-    report = await checked(tmp_path, provider="GloballySeeded")
+async def test_draws_from_the_global_generators_are_repeatable(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(pool, tmp_path, provider="GloballySeeded")
 
     said(report, "unseeded_reset", CheckVerdict.OK)
 
 
-async def test_an_adapter_that_writes_into_its_task_is_caught(tmp_path: Path) -> None:
-    report = await checked(tmp_path, provider="Writing")
+async def test_an_adapter_that_writes_into_its_task_is_caught(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(pool, tmp_path, provider="Writing")
 
     assert "writes x into its task" in said(report, "task_mutated", CheckVerdict.INVALID)
 
 
-async def test_a_task_that_is_solved_at_reset_is_caught(tmp_path: Path) -> None:
-    report = await checked(tmp_path, provider="Solved")
+async def test_a_task_that_is_solved_at_reset_is_caught(tmp_path: Path, pool: WorkerPool) -> None:
+    report = await checked(pool, tmp_path, provider="Solved")
 
     assert "over before anything is done" in said(report, "success_at_reset", CheckVerdict.INVALID)
 
 
 async def test_defaults_are_seen_even_where_the_source_hands_the_task_on_whole(
-    tmp_path: Path,
+    tmp_path: Path, pool: WorkerPool
 ) -> None:
     report = await checked(
+        pool,
         tmp_path,
         provider="Forgiving",
         scenarios={
@@ -98,22 +111,26 @@ async def test_defaults_are_seen_even_where_the_source_hands_the_task_on_whole(
     assert "xx has no effect" in said(report, "parameter_effect", CheckVerdict.INVALID)
 
 
-async def test_an_adapter_that_cannot_be_built_is_a_finding(tmp_path: Path) -> None:
-    report = await checked(tmp_path, scene={"external": {"provider": "not_installed:Adapter"}})
+async def test_an_adapter_that_cannot_be_built_is_a_finding(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(
+        pool, tmp_path, scene={"external": {"provider": "not_installed:Adapter"}}
+    )
 
     assert "not_installed" in said(report, "adapter_unusable", CheckVerdict.INVALID)
 
 
-async def test_two_names_for_one_policy_are_caught(tmp_path: Path) -> None:
-    report = await checked(tmp_path, {"a": policy(), "b": policy(), "c": policy(gain=2.0)})
+async def test_two_names_for_one_policy_are_caught(tmp_path: Path, pool: WorkerPool) -> None:
+    report = await checked(pool, tmp_path, {"a": policy(), "b": policy(), "c": policy(gain=2.0)})
 
     message = said(report, "identical_policies", CheckVerdict.INVALID)
     assert "policies a and b answer" in message
     assert "\n" not in message
 
 
-async def test_a_policy_that_ignores_everything_is_caught(tmp_path: Path) -> None:
-    report = await checked(tmp_path, {"a": policy("still"), "b": policy("full_throttle")})
+async def test_a_policy_that_ignores_everything_is_caught(tmp_path: Path, pool: WorkerPool) -> None:
+    report = await checked(pool, tmp_path, {"a": policy("still"), "b": policy("full_throttle")})
 
     message = said(report, "policy_ignores_observation", CheckVerdict.INVALID)
     assert "policy a" in message
@@ -125,15 +142,22 @@ async def test_a_policy_that_ignores_everything_is_caught(tmp_path: Path) -> Non
     )
 
 
-async def test_a_policy_that_never_asks_for_an_image_is_no_mistake(tmp_path: Path) -> None:
-    report = await checked(tmp_path, {"a": policy("StateOnly"), "b": policy()})
+async def test_a_policy_that_never_asks_for_an_image_is_no_mistake(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(pool, tmp_path, {"a": policy("StateOnly"), "b": policy()})
 
     assert report.verdict is CheckVerdict.OK
 
 
-async def test_declared_keys_are_compared_with_what_is_sent(tmp_path: Path) -> None:
+async def test_declared_keys_are_compared_with_what_is_sent(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     report = await checked(
-        tmp_path, {"a": policy("Declared"), "b": policy(gain=2.0)}, params={"camera": "frontal"}
+        pool,
+        tmp_path,
+        {"a": policy("Declared"), "b": policy(gain=2.0)},
+        params={"camera": "frontal"},
     )
 
     message = said(report, "observation_key_absent", CheckVerdict.INVALID)
@@ -141,24 +165,24 @@ async def test_declared_keys_are_compared_with_what_is_sent(tmp_path: Path) -> N
     assert "did you mean images.frontal?" in message
 
 
-async def test_state_and_states_are_told_apart(tmp_path: Path) -> None:
-    report = await checked(tmp_path, {"a": policy(state_key="state"), "b": policy()})
+async def test_state_and_states_are_told_apart(tmp_path: Path, pool: WorkerPool) -> None:
+    report = await checked(pool, tmp_path, {"a": policy(state_key="state"), "b": policy()})
 
     message = said(report, "observation_key_absent", CheckVerdict.INVALID)
     assert "policy a asks for state" in message
     assert "did you mean states?" in message
 
 
-async def test_a_blind_server_is_caught_from_outside(tmp_path: Path) -> None:
+async def test_a_blind_server_is_caught_from_outside(tmp_path: Path, pool: WorkerPool) -> None:
     with hosted("tests.adapters.policy.blind_model:StateModel") as url:
         served = PolicyRecipe(
             factory="openeta_exp.adapters.policy.vla_eval_client:build", arguments={"url": url}
         )
-        report = await checked(tmp_path / "a", {"a": served, "b": policy()})
+        report = await checked(pool, tmp_path / "a", {"a": served, "b": policy()})
         declared = PolicyRecipe(
             factory=served.factory, arguments={"url": url, "requires": ["states"]}
         )
-        accepted = await checked(tmp_path / "b", {"a": declared, "b": policy()})
+        accepted = await checked(pool, tmp_path / "b", {"a": declared, "b": policy()})
 
     assert "no image changes the actions of policy a" in said(
         report, "policy_is_blind", CheckVerdict.INVALID
@@ -167,28 +191,34 @@ async def test_a_blind_server_is_caught_from_outside(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_ignores_the_states_is_pointed_at_the_other_spelling(
-    tmp_path: Path,
+    tmp_path: Path, pool: WorkerPool
 ) -> None:
     with hosted("tests.adapters.policy.blind_model:ImageModel") as url:
         served = PolicyRecipe(
             factory="openeta_exp.adapters.policy.vla_eval_client:build", arguments={"url": url}
         )
-        report = await checked(tmp_path, {"a": served, "b": policy()})
+        report = await checked(pool, tmp_path, {"a": served, "b": policy()})
 
     assert "policy a ignores states; many models read state instead" in said(
         report, "policy_ignores_key", CheckVerdict.SUSPECT
     )
 
 
-async def test_a_policy_that_breaks_is_a_finding_and_no_exception(tmp_path: Path) -> None:
-    report = await checked(tmp_path, {"a": policy("raising"), "b": policy("absent")})
+async def test_a_policy_that_breaks_is_a_finding_and_no_exception(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(pool, tmp_path, {"a": policy("raising"), "b": policy("absent")})
 
     assert "out of memory" in said(report, "policy_rollout_fails", CheckVerdict.INVALID)
     assert "policy b" in said(report, "policy_unusable", CheckVerdict.INVALID)
 
 
-async def test_policies_with_other_action_lengths_are_no_pair(tmp_path: Path) -> None:
-    report = await checked(tmp_path, {"a": policy(), "b": policy("concatenated")}, provider="Reach")
+async def test_policies_with_other_action_lengths_are_no_pair(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    report = await checked(
+        pool, tmp_path, {"a": policy(), "b": policy("concatenated")}, provider="Reach"
+    )
 
     assert "a answers with 2 numbers, b with 4" in said(
         report, "action_dimensions_differ", CheckVerdict.INVALID
@@ -196,9 +226,10 @@ async def test_policies_with_other_action_lengths_are_no_pair(tmp_path: Path) ->
 
 
 async def test_a_perturbation_the_adapter_cannot_do_is_found_before_the_run(
-    tmp_path: Path,
+    tmp_path: Path, pool: WorkerPool
 ) -> None:
     report = await checked(
+        pool,
         tmp_path,
         {"a": policy("still")},
         provider="Empty",
@@ -217,19 +248,19 @@ async def test_a_perturbation_the_adapter_cannot_do_is_found_before_the_run(
 
 
 async def outcomes(
-    directory: Path, name: str = "Homing", **changes: Any
+    pool: WorkerPool, directory: Path, name: str = "Homing", **changes: Any
 ) -> tuple[list[EpisodeOutcome], Any]:
     expansion = toy(directory, **changes)
-    async with running(expansion) as runner:
-        found = [
-            await runner.run_episode(spec, policy=policy(name), arm=ARM)
-            for spec in expansion.manifest.episodes
-        ]
+    runner = runner_on(pool, expansion)
+    found = [
+        await runner.run_episode(spec, policy=policy(name), arm=ARM)
+        for spec in expansion.manifest.episodes
+    ]
     return found, expansion
 
 
-async def test_arms_that_began_differently_are_no_pairs(tmp_path: Path) -> None:
-    first, expansion = await outcomes(tmp_path)
+async def test_arms_that_began_differently_are_no_pairs(tmp_path: Path, pool: WorkerPool) -> None:
+    first, expansion = await outcomes(pool, tmp_path)
     moved = [
         each.model_copy(update={"initial_state_digest": f"{index}" * 64})
         for index, each in enumerate(first)
@@ -243,10 +274,14 @@ async def test_arms_that_began_differently_are_no_pairs(tmp_path: Path) -> None:
     assert finding.verdict is CheckVerdict.INVALID
 
 
-async def test_scenarios_that_all_begin_alike_are_caught_in_the_outcomes(tmp_path: Path) -> None:
+async def test_scenarios_that_all_begin_alike_are_caught_in_the_outcomes(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     """Nine scenarios, one pose, a confident verdict: what nothing else reports."""
     params = {"z": {"range": [0, 1], "steps": 9}}
-    found, expansion = await outcomes(tmp_path, provider="Plain", scenarios={"params": params})
+    found, expansion = await outcomes(
+        pool, tmp_path, provider="Plain", scenarios={"params": params}
+    )
 
     (finding,) = [
         each
@@ -259,8 +294,10 @@ async def test_scenarios_that_all_begin_alike_are_caught_in_the_outcomes(tmp_pat
     assert "scenarios_start_alike" not in {each.check for each in tolerated}
 
 
-async def test_an_arm_that_never_gets_anywhere_is_suspected_of_its_wiring(tmp_path: Path) -> None:
-    found, expansion = await outcomes(tmp_path, "still")
+async def test_an_arm_that_never_gets_anywhere_is_suspected_of_its_wiring(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    found, expansion = await outcomes(pool, tmp_path, "still")
     checks = {each.check for each in check_outcomes(expansion, {"a": found})}
 
     assert all(isinstance(each, EpisodeResult) for each in found)

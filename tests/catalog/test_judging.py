@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
-from tests.catalog.catalogs import ARM, evidence_of, number, policy, running, toy
+from tests.catalog.catalogs import ARM, evidence_of, number, policy, runner_on, toy
 
 pytestmark = pytest.mark.anyio
 
@@ -21,20 +22,22 @@ def metrics(extractor: str = "distance", **args: float) -> dict[str, Any]:
     }
 
 
-async def first(directory: Path, name: str = "Homing", **changes: Any) -> EpisodeOutcome:
+async def first(
+    pool: WorkerPool, directory: Path, name: str = "Homing", **changes: Any
+) -> EpisodeOutcome:
     expansion = toy(directory, **changes)
-    async with running(expansion) as runner:
-        return await runner.run_episode(
-            expansion.manifest.episodes[0], policy=policy(name), arm=ARM
-        )
+    runner = runner_on(pool, expansion)
+    return await runner.run_episode(expansion.manifest.episodes[0], policy=policy(name), arm=ARM)
 
 
-async def test_a_threshold_narrows_the_environments_verdict(tmp_path: Path) -> None:
+async def test_a_threshold_narrows_the_environments_verdict(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     rule = {"all_of": [{"metric": "distance", "at_most": 0.05}]}
     strict = {"all_of": [{"metric": "distance", "at_least": 99}]}
 
-    kept = await first(tmp_path / "a", task={"success": rule}, scene=metrics())
-    lost = await first(tmp_path / "b", task={"success": strict}, scene=metrics())
+    kept = await first(pool, tmp_path / "a", task={"success": rule}, scene=metrics())
+    lost = await first(pool, tmp_path / "b", task={"success": strict}, scene=metrics())
 
     assert isinstance(kept, EpisodeResult)
     assert kept.success
@@ -44,43 +47,49 @@ async def test_a_threshold_narrows_the_environments_verdict(tmp_path: Path) -> N
     assert evidence_of(lost).unmet == ("distance >= 99",)
 
 
-async def test_a_threshold_never_turns_a_failure_into_a_success(tmp_path: Path) -> None:
+async def test_a_threshold_never_turns_a_failure_into_a_success(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     rule = {"all_of": [{"metric": "distance", "at_most": 99}]}
-    outcome = await first(tmp_path, "still", task={"success": rule}, scene=metrics())
+    outcome = await first(pool, tmp_path, "still", task={"success": rule}, scene=metrics())
 
     assert isinstance(outcome, EpisodeResult)
     assert not outcome.success
 
 
-async def test_an_extractor_gets_its_arguments(tmp_path: Path) -> None:
-    one = evidence_of(await first(tmp_path / "a", scene=metrics()))
-    ten = evidence_of(await first(tmp_path / "b", scene=metrics(scale=10.0)))
+async def test_an_extractor_gets_its_arguments(tmp_path: Path, pool: WorkerPool) -> None:
+    one = evidence_of(await first(pool, tmp_path / "a", scene=metrics()))
+    ten = evidence_of(await first(pool, tmp_path / "b", scene=metrics(scale=10.0)))
 
     assert ten.metrics["distance"] == pytest.approx(10 * number(one.metrics["distance"]))
 
 
-async def test_a_metric_that_is_declared_and_never_measured_is_a_failure(tmp_path: Path) -> None:
-    outcome = await first(tmp_path, scene=metrics("silent"))
+async def test_a_metric_that_is_declared_and_never_measured_is_a_failure(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    outcome = await first(pool, tmp_path, scene=metrics("silent"))
 
     assert isinstance(outcome, EpisodeFailure)
     assert outcome.code == "metric_unusable"
     assert "declared but absent ['distance']" in outcome.message
 
 
-async def test_a_predicate_of_the_users_own_decides(tmp_path: Path) -> None:
+async def test_a_predicate_of_the_users_own_decides(tmp_path: Path, pool: WorkerPool) -> None:
     task = {"predicate": f"{_JUDGES}:closer_than", "predicate_args": {"limit": 1e-9}}
-    outcome = await first(tmp_path, task=task)
+    outcome = await first(pool, tmp_path, task=task)
 
     assert isinstance(outcome, EpisodeResult)
     assert not outcome.success
 
 
-async def test_phases_are_reached_in_order_with_their_steps(tmp_path: Path) -> None:
+async def test_phases_are_reached_in_order_with_their_steps(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     phases = [
         {"name": name, "predicate": f"{_JUDGES}:closer_than", "predicate_args": {"limit": limit}}
         for name, limit in (("near", 0.5), ("nearer", 0.2), ("never", -1.0))
     ]
-    outcome = await first(tmp_path, task={"phases": phases})
+    outcome = await first(pool, tmp_path, task={"phases": phases})
 
     reached = evidence_of(outcome).phases
     assert isinstance(reached["near"], int)

@@ -7,24 +7,32 @@ from typing import Any
 
 import pytest
 
+from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
-from tests.catalog.catalogs import ARM, evidence_of, number, numbers, policy, running, toy
+from tests.catalog.catalogs import ARM, evidence_of, number, numbers, policy, runner_on, toy
 
 pytestmark = pytest.mark.anyio
 
 
-async def perturbed(directory: Path, name: str = "Homing", **entry: Any) -> EpisodeOutcome:
+async def perturbed(
+    pool: WorkerPool, directory: Path, name: str = "Homing", **entry: Any
+) -> EpisodeOutcome:
     expansion = toy(directory, scenarios={"perturbations": [{"at_step": 2, **entry}]})
-    async with running(expansion) as runner:
-        return await runner.run_episode(
-            expansion.manifest.episodes[0], policy=policy(name), arm=ARM
-        )
+    runner = runner_on(pool, expansion)
+    return await runner.run_episode(expansion.manifest.episodes[0], policy=policy(name), arm=ARM)
 
 
-async def test_a_weaker_actuator_takes_longer_and_is_restored(tmp_path: Path) -> None:
+async def test_a_weaker_actuator_takes_longer_and_is_restored(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     evidence = evidence_of(
         await perturbed(
-            tmp_path, type="scale_actuator", target="motor", until_step=6, args={"factor": 0.5}
+            pool,
+            tmp_path,
+            type="scale_actuator",
+            target="motor",
+            until_step=6,
+            args={"factor": 0.5},
         )
     )
 
@@ -36,10 +44,15 @@ async def test_a_weaker_actuator_takes_longer_and_is_restored(tmp_path: Path) ->
     assert evidence.perturbed_as_planned
 
 
-async def test_a_body_is_displaced_by_the_given_vector(tmp_path: Path) -> None:
+async def test_a_body_is_displaced_by_the_given_vector(tmp_path: Path, pool: WorkerPool) -> None:
     evidence = evidence_of(
         await perturbed(
-            tmp_path, "still", type="displace_body", target="point", args={"delta": [0.1, 0.2, 0]}
+            pool,
+            tmp_path,
+            "still",
+            type="displace_body",
+            target="point",
+            args={"delta": [0.1, 0.2, 0]},
         )
     )
 
@@ -48,10 +61,14 @@ async def test_a_body_is_displaced_by_the_given_vector(tmp_path: Path) -> None:
     assert receipt["after"] == pytest.approx([-0.7, 0.4, 0])
 
 
-async def test_a_force_is_applied_and_read_back(tmp_path: Path) -> None:
+async def test_a_force_is_applied_and_read_back(tmp_path: Path, pool: WorkerPool) -> None:
     evidence = evidence_of(
         await perturbed(
-            tmp_path, type="apply_force", target="point", args={"wrench": [0.1, 0, 0, 0, 0, 0]}
+            pool,
+            tmp_path,
+            type="apply_force",
+            target="point",
+            args={"wrench": [0.1, 0, 0, 0, 0, 0]},
         )
     )
 
@@ -59,10 +76,10 @@ async def test_a_force_is_applied_and_read_back(tmp_path: Path) -> None:
 
 
 async def test_a_dropped_observation_reaches_the_policy_as_zeros_and_then_returns(
-    tmp_path: Path,
+    tmp_path: Path, pool: WorkerPool
 ) -> None:
     evidence = evidence_of(
-        await perturbed(tmp_path, type="drop_observation", target="states", until_step=5)
+        await perturbed(pool, tmp_path, type="drop_observation", target="states", until_step=5)
     )
 
     (receipt,) = evidence.receipts
@@ -72,9 +89,12 @@ async def test_a_dropped_observation_reaches_the_policy_as_zeros_and_then_return
     assert abs(numbers(evidence.step_records[5]["move"])[0]) > 0.05
 
 
-async def test_an_observation_is_replaced_by_the_adapters_alternative(tmp_path: Path) -> None:
+async def test_an_observation_is_replaced_by_the_adapters_alternative(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     evidence = evidence_of(
         await perturbed(
+            pool,
             tmp_path,
             type="substitute_observation",
             target="task_description",
@@ -85,15 +105,17 @@ async def test_an_observation_is_replaced_by_the_adapters_alternative(tmp_path: 
     assert evidence.receipts[0]["changed"] == evidence.steps - 2
 
 
-async def test_a_perturbation_after_the_end_has_not_fired_and_says_so(tmp_path: Path) -> None:
+async def test_a_perturbation_after_the_end_has_not_fired_and_says_so(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     expansion = toy(
         tmp_path,
         scenarios={
             "perturbations": [{"type": "drop_observation", "target": "states", "at_step": 39}]
         },
     )
-    async with running(expansion) as runner:
-        outcome = await runner.run_episode(expansion.manifest.episodes[0], policy=policy(), arm=ARM)
+    runner = runner_on(pool, expansion)
+    outcome = await runner.run_episode(expansion.manifest.episodes[0], policy=policy(), arm=ARM)
 
     evidence = evidence_of(outcome)
     assert evidence.receipts[0]["fired"] is False
@@ -105,15 +127,17 @@ async def test_a_perturbation_after_the_end_has_not_fired_and_says_so(tmp_path: 
     [("images.top", "perturbation_target_absent"), ("nothing", "perturbation_target_absent")],
 )
 async def test_an_observation_that_does_not_exist_cannot_be_dropped(
-    tmp_path: Path, target: str, code: str
+    tmp_path: Path, pool: WorkerPool, target: str, code: str
 ) -> None:
-    outcome = await perturbed(tmp_path, type="drop_observation", target=target)
+    outcome = await perturbed(pool, tmp_path, type="drop_observation", target=target)
 
     assert isinstance(outcome, EpisodeFailure)
     assert outcome.code == code
 
 
-async def test_an_adapter_without_the_methods_is_refused_by_their_names(tmp_path: Path) -> None:
+async def test_an_adapter_without_the_methods_is_refused_by_their_names(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
     expansion = toy(
         tmp_path,
         provider="Empty",
@@ -125,10 +149,10 @@ async def test_an_adapter_without_the_methods_is_refused_by_their_names(tmp_path
             ],
         },
     )
-    async with running(expansion) as runner:
-        outcome = await runner.run_episode(
-            expansion.manifest.episodes[0], policy=policy("still"), arm=ARM
-        )
+    runner = runner_on(pool, expansion)
+    outcome = await runner.run_episode(
+        expansion.manifest.episodes[0], policy=policy("still"), arm=ARM
+    )
 
     assert isinstance(outcome, EpisodeFailure)
     assert outcome.code == "adapter_lacks_primitive"
