@@ -7,17 +7,19 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 
 from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.simulator.tools import TOOLS
-from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.artifact import Artifact, ArtifactTree
 from openeta_exp.domain.decision import CallTools, Decision, Finish
 from openeta_exp.domain.episode import Cleanup, CleanupStatus
 from openeta_exp.domain.evidence import EnvironmentReceipt
 from openeta_exp.domain.identity import Digest, ExecutionId, JsonObject, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.memory import SessionMemory
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.observation import CameraFrame, Intrinsics, Observation, RobotState
 from openeta_exp.domain.supervision import OnNeedHuman
@@ -222,6 +224,8 @@ class Logs:
     def __init__(self) -> None:
         self.traces: list[TurnTrace] = []
         self.closed = 0
+        self._tree = ArtifactTree()
+        self._memory = SessionMemory()
 
     def open(self, session_id: SessionId, tree: ArtifactTree) -> Logs:
         self._tree = tree
@@ -233,8 +237,20 @@ class Logs:
     def tree(self) -> ArtifactTree:
         return self._tree
 
-    def keep_memory(self, memory: object) -> None:
-        self.memory = memory
+    def write(self, artifact: Artifact) -> None:
+        self._tree = self._tree.with_changes([artifact])
+
+    def memory(self) -> SessionMemory:
+        return self._memory
+
+    def keep_memory(self, memory: SessionMemory) -> None:
+        self._memory = memory
+
+    def sandbox(self) -> Path:
+        raise AssertionError("these worlds run no code")
+
+    def reopen(self, session_id: SessionId) -> Logs:
+        return self
 
     def close(self) -> None:
         self.closed += 1
