@@ -20,7 +20,7 @@ from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.training import EarlierCandidate
-from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.domain.verdict import Effect
 from openeta_exp.engine.batch import Observers
 from openeta_exp.errors import SettingsError
 
@@ -81,10 +81,14 @@ class LineageHistory:
         return self._trees[before.next_baseline_digest]
 
     @property
-    def confirmation(self) -> GateVerdict | None:
-        """The comparison of the last tree with the first, if it has ended."""
-        ended = [each for each in self.comparisons.values() if each.stage == "confirmation"]
-        return ended[-1].verdict if ended else None
+    def confirmation(self) -> Effect | None:
+        """What the comparison of the last tree with the first estimated, if it has ended."""
+        ended = [
+            each.verdict.effect
+            for each in self.comparisons.values()
+            if each.stage == "confirmation" and each.verdict is not None
+        ]
+        return ended[-1] if ended else None
 
     @property
     def awaits_confirmation(self) -> bool:
