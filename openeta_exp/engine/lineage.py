@@ -82,24 +82,22 @@ class LineageHistory:
 
     @property
     def confirmation(self) -> Effect | None:
-        """What the comparison of the last tree with the first estimated, if it has ended."""
-        ended = [
-            each.verdict.effect
+        """What the last tree gains over the first, if their comparison has ended."""
+        last = max(self.generations, default=None)
+        verdicts = (
+            each.verdict
             for each in self.comparisons.values()
-            if each.stage == "confirmation" and each.verdict is not None
-        ]
-        return ended[-1] if ended else None
+            if each.stage == "confirmation" and each.generation == last
+        )
+        return next((verdict.effect for verdict in verdicts if verdict is not None), None)
 
     @property
     def awaits_confirmation(self) -> bool:
         """Something was promoted, and the last tree was not compared with the first one yet."""
-        numbers = sorted(self.generations)
-        return (
-            self.confirmation is None
-            and bool(numbers)
-            and self.generations[numbers[0]].baseline_digest
-            != self.generations[numbers[-1]].next_baseline_digest
-        )
+        if not self.generations or self.confirmation is not None:
+            return False
+        first, last = (self.generations[end(self.generations)] for end in (min, max))
+        return first.baseline_digest != last.next_baseline_digest
 
     def earlier(self, *, before: int) -> tuple[EarlierCandidate, ...]:
         """Candidates of earlier generations and what became of them, oldest first."""

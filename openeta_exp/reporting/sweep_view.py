@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openeta_exp.domain.generation import GenerationResult
-from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.domain.verdict import Effect
 
 _DIGEST = 8
 
@@ -37,7 +37,7 @@ class ComparedLineage:
     experiment_id: str
     jobs: tuple[ComparedJob, ...]
     generations: tuple[GenerationResult, ...]
-    confirmation: GateVerdict | None
+    confirmation: Effect | None
     tokens: int
     price_usd: float | None
 
@@ -91,10 +91,9 @@ def _baseline(generations: Sequence[GenerationResult]) -> str:
     return f"{first[:_DIGEST]} -> {last[:_DIGEST]}"
 
 
-def _gain(confirmation: GateVerdict | None) -> str:
-    if confirmation is None:
+def _gain(effect: Effect | None) -> str:
+    if effect is None:
         return "-"
-    effect = confirmation.effect
     bounds = effect.tango_95
     return (
         f"{100 * effect.difference:+.0f} ({100 * bounds.low:+.0f} to {100 * bounds.high:+.0f}), "
