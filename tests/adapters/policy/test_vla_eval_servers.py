@@ -8,8 +8,8 @@ import pytest
 
 from openeta_exp.catalog.messages import BenchmarkEvidence
 from openeta_exp.ports.policy import PolicyRecipe
-from tests.adapters.policy.vla_eval_servers import real_server
-from tests.catalog.catalogs import ARM, evidence_of, running, toy
+from tests.adapters.policy.vla_eval_servers import environment, real_server
+from tests.catalog.catalogs import ARM, evidence_of, policy, running, toy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.vla_eval]
 
@@ -47,3 +47,18 @@ async def test_episodes_are_bit_identical_to_those_of_the_model_in_process(
     assert all(each.step_records for each in in_process)
     assert len({each.steps for each in in_process}) > 1
     assert served == in_process
+
+
+async def test_an_adapter_on_the_installed_package_runs_as_on_the_stand_in(tmp_path: Path) -> None:
+    expansion = toy(tmp_path)
+    reports = {}
+    for name, python in {"stand-in": None, "0.8.0": str(environment("0.8.0"))}.items():
+        async with running(expansion, interpreter=python) as runner:
+            env_id = expansion.manifest.episodes[0].env_id
+            assert (await runner.describe_adapter(env_id)).api == name
+            outcome = await runner.run_episode(
+                expansion.manifest.episodes[0], policy=policy(), arm=ARM
+            )
+            reports[name] = evidence_of(outcome).model_copy(update={"latency": None})
+
+    assert reports["stand-in"] == reports["0.8.0"]
