@@ -27,7 +27,7 @@ def check_outcomes(
     Args:
         hidden: Parameters that are known to act without showing in the first observation.
     """
-    found = [*_same_starts(arms), *_perturbed(arms)]
+    found = [*_same_starts(arms), *_perturbed(arms, expansion)]
     for name, outcomes in arms.items():
         found += _distinct_starts(name, outcomes, expansion, hidden=hidden)
         found += _symptoms(name, outcomes)
@@ -64,7 +64,7 @@ def _distinct_starts(
 ) -> Iterator[Finding]:
     """Several scenarios of one task that begin with one and the same observation."""
     scenarios: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    rows = expansion.by_episode
+    rows = expansion.by_episode()
     for outcome in outcomes:
         row = rows.get(str(outcome.episode_id))
         if outcome.initial_state_digest is not None and row is not None:
@@ -83,11 +83,16 @@ def _distinct_starts(
         )
 
 
-def _perturbed(arms: Mapping[str, Sequence[EpisodeOutcome]]) -> Iterator[Finding]:
+def _perturbed(
+    arms: Mapping[str, Sequence[EpisodeOutcome]], expansion: Expansion
+) -> Iterator[Finding]:
     unexposed, planned = list[str](), 0
+    neutral = {str(row.episode_id) for row in expansion.rows if row.is_neutral}
     for outcomes in arms.values():
         for outcome in outcomes:
             evidence = benchmark_evidence(outcome)
+            if str(outcome.episode_id) in neutral:
+                continue
             if evidence is not None and evidence.receipts:
                 planned += 1
                 if not evidence.perturbed_as_planned:

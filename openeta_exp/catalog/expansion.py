@@ -74,6 +74,12 @@ class ScenarioRow:
     repeat: int = 0
 
     @property
+    def is_neutral(self) -> bool:
+        """The level of the swept perturbation at which it changes nothing."""
+        scaled = any(each["type"] == "scale_actuator" for each in self.perturbations)
+        return self.level == (1.0 if scaled else 0.0)
+
+    @property
     def pair_key(self) -> PairKey:
         """What both arms of a pair have in common: scene and task, scenario, repeat."""
         return PairKey(
@@ -102,11 +108,8 @@ class Expansion:
     search_path: tuple[str, ...]
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def row(self, episode_id: str) -> ScenarioRow:
-        return self.by_episode[episode_id]
-
-    @property
     def by_episode(self) -> dict[str, ScenarioRow]:
+        """The rows by episode id; made anew at every call."""
         return {str(each.episode_id): each for each in self.rows}
 
 

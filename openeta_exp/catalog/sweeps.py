@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openeta_exp.catalog.expansion import Expansion
+from openeta_exp.catalog.expansion import Expansion, ScenarioRow
 from openeta_exp.catalog.outcomes import benchmark_evidence
-from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.statistics.intervals import Interval, wilson
 
 
@@ -49,51 +49,43 @@ def sweep_curves(
     expansion: Expansion, outcomes: Sequence[EpisodeOutcome], *, confidence: float = 0.95
 ) -> tuple[Curve, ...]:
     """The curves of one arm; episodes of sets without levels are left out."""
-    rows = expansion.by_episode
-    grouped: dict[tuple[str, str], dict[float, list[EpisodeOutcome]]] = defaultdict(
+    rows = expansion.by_episode()
+    grouped: dict[tuple[str, str], dict[float, list[_Ended]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for outcome in outcomes:
         row = rows.get(str(outcome.episode_id))
         if row is not None and row.level is not None:
-            grouped[row.task_id, row.scenario_set_id][row.level].append(outcome)
+            grouped[row.task_id, row.scenario_set_id][row.level].append((row, outcome))
     return tuple(
         Curve(
             task_id=task_id,
             scenario_set_id=set_id,
             points=tuple(
-                _point(level, levels[level], expansion, confidence=confidence)
-                for level in sorted(levels)
+                _point(level, levels[level], confidence=confidence) for level in sorted(levels)
             ),
         )
         for (task_id, set_id), levels in sorted(grouped.items())
     )
 
 
-def _point(
-    level: float,
-    outcomes: Sequence[EpisodeOutcome],
-    expansion: Expansion,
-    *,
-    confidence: float,
-) -> LevelPoint:
-    results = [each for each in outcomes if isinstance(each, EpisodeResult)]
-    exposed = [each for each in results if _exposed(each, level, expansion)]
+_Ended = tuple[ScenarioRow, EpisodeOutcome]
+
+
+def _point(level: float, ended: Sequence[_Ended], *, confidence: float) -> LevelPoint:
+    results = [(row, each) for row, each in ended if isinstance(each, EpisodeResult)]
+    exposed = [each for row, each in results if _exposed(row, each)]
     successes = sum(each.success for each in exposed)
     return LevelPoint(
         level=level,
         exposed=len(exposed),
         successes=successes,
         unexposed=len(results) - len(exposed),
-        broken=sum(isinstance(each, EpisodeFailure) for each in outcomes),
+        broken=len(ended) - len(results),
         interval=wilson(successes, len(exposed), level=confidence),
     )
 
 
-def _exposed(outcome: EpisodeResult, level: float, expansion: Expansion) -> bool:
+def _exposed(row: ScenarioRow, outcome: EpisodeResult) -> bool:
     evidence = benchmark_evidence(outcome)
-    if evidence is None:
-        return False
-    types = {str(each["type"]) for each in expansion.row(str(outcome.episode_id)).perturbations}
-    neutral = 1.0 if "scale_actuator" in types else 0.0
-    return level == neutral or evidence.perturbed_as_planned
+    return evidence is not None and (row.is_neutral or evidence.perturbed_as_planned)
