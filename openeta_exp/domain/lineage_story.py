@@ -23,7 +23,7 @@ from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.publication import Receipt
 from openeta_exp.domain.record import Record
-from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.domain.verdict import Effect, GateVerdict
 
 CONFIRMATION = "confirmation"
 _OF_A_LANE = ("canary", "held-out")
@@ -58,6 +58,8 @@ class Comparison(Record):
         """What came of it, in one line."""
         if self.ended is None:
             return f"under way: up to {self.planned.scheduled_pairs} pairs"
+        if self.ended.verdict is not None and self.planned.stage == CONFIRMATION:
+            return _estimate(self.ended.verdict.effect)
         if self.ended.verdict is not None:
             return self.ended.verdict.sentence()
         canary = self.ended.canary
@@ -249,6 +251,15 @@ def _plan(story: LineageStory, event: ComparisonPlanned) -> None:
         candidate=candidate,
         baseline=story.first if event.stage == CONFIRMATION else story.tree,
         tested=tested,
+    )
+
+
+def _estimate(effect: Effect) -> str:
+    low, high = 100 * effect.tango_95.low, 100 * effect.tango_95.high
+    return (
+        f"{100 * effect.difference:+.0f} points (95 % CI {low:+.0f}..{high:+.0f}) on "
+        f"{effect.pairs} fresh pairs, last against first baseline; an estimate that no gate "
+        "selected"
     )
 
 

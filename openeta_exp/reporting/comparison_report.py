@@ -1,0 +1,308 @@
+"""A paired comparison as one page that needs no network and no script."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from openeta_exp.domain.artifact import Artifact, ArtifactTree
+from openeta_exp.domain.gate import Gate, NoRegressionGate
+from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison
+from openeta_exp.domain.pair import Cost, PairObservation, PairOutcome
+from openeta_exp.domain.verdict import Exclusions, GateVerdict, GuardrailRow
+from openeta_exp.reporting.comparison_plots import evidence_path, forest, paired_matrix, points
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1f2328; background: #fff;
+  max-width: 800px; margin: 24px auto; padding: 0 20px; }
+h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 32px 0 8px; }
+p, ul { margin: 6px 0; } .muted { color: #57606a; } .mono { font-family: ui-monospace, monospace; }
+.verdict { border-left: 5px solid #57606a; background: #f3f4f6; padding: 10px 14px;
+  margin: 14px 0; }
+.promote { border-color: #0b6e99; background: #ddeff6; }
+.reject { border-color: #b54708; background: #fbe9dc; }
+table { border-collapse: collapse; margin: 6px 0; font-size: 14px; }
+th, td { text-align: left; padding: 3px 14px 3px 0; border-bottom: 1px solid #d8dee4;
+  vertical-align: top; }
+th { font-weight: 600; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+pre { background: #f3f4f6; padding: 10px; overflow-x: auto; font-size: 12.5px; line-height: 1.4; }
+.add { color: #0b6e99; } .del { color: #b54708; } summary { cursor: pointer; color: #57606a; }
+"""
+
+
+def comparison_report(comparison: Comparison) -> str:
+    """The whole page: verdict and reasons first, then the pairs it rests on."""
+    planned = comparison.planned
+    pairs = () if comparison.ended is None else comparison.ended.pairs
+    verdict = comparison.verdict
+    title = f"{planned.experiment_id} · generation {planned.generation} · {planned.stage}"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p class='muted'>{escape(_question(comparison))}</p>",
+        _answer(comparison),
+        *_section("Pairs", paired_matrix(pairs) if pairs else ""),
+        _changed_sides(pairs),
+    ]
+    if verdict is not None:
+        parts += [
+            *_section(
+                "By task",
+                forest(verdict.tasks, verdict.effect, delta_min=_delta_min(planned.gate)),
+                note="Boxes are differences of success rates in percentage points with 90 % Tango "
+                "intervals; the diamond is all of them together.",
+            ),
+            *_section(
+                "Evidence",
+                evidence_path(verdict.path, pairs, n_max=verdict.n_max, alpha=verdict.alpha),
+            ),
+            *_section("Guardrails", _guardrails(verdict.guardrails)),
+            *_section("Cost", _costs(verdict)),
+            *_section("Excluded pairs", _exclusions(verdict.exclusions)),
+            *_section("Also known", _also_known(verdict)),
+        ]
+    parts += [
+        *_section("The change", _change(comparison)),
+        *_section("How it was set up", _setup(comparison)),
+        *_section("Every pair", _pair_table(pairs)),
+    ]
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width'>"
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def change_diff(comparison: Comparison) -> str:
+    """What differs between both trees, as a unified diff; empty if nothing does."""
+    lines: list[str] = []
+    for before, after in _changed(comparison.baseline, comparison.tested):
+        lines += difflib.unified_diff(
+            [] if before is None else before.text.splitlines(),
+            [] if after is None else after.text.splitlines(),
+            fromfile="nothing" if before is None else f"{before.kind}/{before.name}",
+            tofile="nothing" if after is None else f"{after.kind}/{after.name}",
+            lineterm="",
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _changed(
+    baseline: ArtifactTree, tested: ArtifactTree
+) -> Iterable[tuple[Artifact | None, Artifact | None]]:
+    """Artifacts of which one takes the place of the other, or of nothing."""
+    added = list(tested.changed_from(baseline))
+    removed = [each for each in baseline.artifacts if tested.get(each.kind, each.name) is None]
+    for after in added:
+        same = baseline.get(after.kind, after.name)
+        before = same or next((each for each in removed if each.kind is after.kind), None)
+        if before in removed:
+            removed.remove(before)
+        yield before, after
+    for before in removed:
+        yield before, None
+
+
+def _question(comparison: Comparison) -> str:
+    if comparison.planned.stage == CONFIRMATION:
+        return "The last tree of the lineage against its first, on fresh episodes: an estimate."
+    candidate = comparison.candidate
+    if candidate is None:
+        return "Two runs of the same tree."
+    why = f" ({candidate.rationale})" if candidate.rationale else ""
+    return f"Is {candidate.artifact.name} by {candidate.origin}{why} better than the baseline?"
+
+
+def _answer(comparison: Comparison) -> str:
+    # A confirmation decides nothing, whatever its pairs would have decided elsewhere.
+    verdict = None if comparison.planned.stage == CONFIRMATION else comparison.verdict
+    decision = "" if verdict is None else verdict.decision.value
+    sentences = [comparison.sentence]
+    reasons = () if verdict is None else verdict.reasons
+    items = "".join(
+        f"<li><b>{escape(reason.code)}</b>: {escape(reason.message)}</li>" for reason in reasons
+    )
+    if comparison.promotion is not None:
+        sentences.append(
+            f"Promoted: {comparison.promotion.name} is part of the next baseline "
+            f"{comparison.promotion.to_digest[:12]}."
+        )
+        sentences.append("The effect was selected by this gate and is optimistic.")
+    if comparison.published is not None:
+        sentences.append(f"Registry: {comparison.published.sentence}.")
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    return f"<div class='verdict {decision}'>{said}<ul>{items}</ul></div>"
+
+
+def _delta_min(gate: Gate | None) -> float | None:
+    return None if gate is None or isinstance(gate, NoRegressionGate) else gate.delta_min
+
+
+def _changed_sides(pairs: Sequence[PairObservation]) -> str:
+    """The episodes to look at: where the two arms disagree, and what broke."""
+    parts = []
+    for outcome, words in (
+        (PairOutcome.REGRESSED, "Regressed"),
+        (PairOutcome.IMPROVED, "Fixed"),
+        (PairOutcome.EXCLUDED, "Excluded"),
+    ):
+        found = [pair for pair in pairs if pair.outcome is outcome]
+        if found:
+            names = ", ".join(escape(_name(pair)) for pair in found)
+            parts.append(f"<p><b>{words} ({len(found)})</b>: <span class='mono'>{names}</span></p>")
+    return "".join(parts)
+
+
+def _name(pair: PairObservation) -> str:
+    return pair.candidate.episode_id or pair.baseline.episode_id or str(pair.key)
+
+
+def _guardrails(rows: Sequence[GuardrailRow]) -> str:
+    cells = [
+        (
+            row.metric,
+            _quantity(row, row.baseline),
+            _quantity(row, row.candidate),
+            _change_words(row, row.change),
+            f"{_change_words(row, row.low)} to {_change_words(row, row.high)}",
+            "-" if row.p_value is None else f"{row.p_value:.3g}",
+            row.policy,
+            "BLOCKS" if row.blocks else "warns" if row.warns else "passes",
+        )
+        for row in rows
+    ]
+    names = ("metric", "baseline", "candidate", "change", "90 %", "p(harm)", "policy", "")
+    return _table(names, cells, numbers=(1, 2, 3, 4, 5))
+
+
+def _quantity(row: GuardrailRow, value: float) -> str:
+    return f"{value:,.1f}" if row.policy == "cost" else f"{100 * value:.0f} %"
+
+
+def _change_words(row: GuardrailRow, value: float) -> str:
+    return f"×{value:.2f}" if row.policy == "cost" else points(value)
+
+
+def _costs(verdict: GateVerdict) -> str:
+    def cells(name: str, cost: Cost) -> tuple[str, ...]:
+        price = "not known" if cost.price_usd is None else f"${cost.price_usd:,.2f}"
+        return name, f"{cost.tokens:,}", f"{cost.tool_calls:,}", f"{cost.wall_s:,.0f}", price
+
+    rows = [
+        cells("baseline", verdict.baseline_cost),
+        cells("candidate", verdict.candidate_cost),
+    ]
+    names = ("arm", "tokens", "tool calls", "seconds", "price")
+    return _table(names, rows, numbers=(1, 2, 3, 4))
+
+
+def _exclusions(found: Exclusions) -> str:
+    if not found.excluded:
+        return ""
+    classes = "".join(
+        f"<li>{escape(name)}: {count}</li>" for name, count in sorted(found.classes.items())
+    )
+    differential = "more often in the candidate" if found.differential else "evenly"
+    return (
+        f"<p>{found.excluded} pairs ({100 * found.share:.0f} %) broke, {differential} "
+        f"(p={found.p_value:.3g}). Were every crash of the candidate a failure: "
+        f"{found.worst_case_wins} fixed, {found.worst_case_losses} regressed, "
+        f"p={found.worst_case_p:.3g}.</p><ul>{classes}</ul>"
+    )
+
+
+def _also_known(verdict: GateVerdict) -> str:
+    effect = verdict.effect
+    facts = [
+        f"95 % interval valid at any stop: {points(effect.anytime_95.low)} to "
+        f"{points(effect.anytime_95.high)} points",
+        f"posterior probability of any gain {effect.superior_probability:.3f}, of one worth it "
+        f"{effect.worthwhile_probability:.3f} (for reading; decides nothing)",
+    ]
+    if effect.win_ratio is not None:
+        high = "∞" if effect.win_ratio_high is None else f"{effect.win_ratio_high:.1f}"
+        facts.append(
+            f"fixed for each regressed: {effect.win_ratio:.1f} "
+            f"(95 % {effect.win_ratio_low:.1f} to {high})"
+        )
+    if verdict.more_pairs is not None:
+        facts.append(f"about {verdict.more_pairs} more pairs would probably decide")
+    if verdict.overrun:
+        facts.append(f"{verdict.overrun} pairs ended after the stop and are not used")
+    if verdict.identical_pass_probability is not None:
+        facts.append(
+            "the rule that no episode may get worse would promote an identical agent here with "
+            f"probability {verdict.identical_pass_probability:.2f}"
+        )
+    if verdict.flakiness is not None:
+        known = verdict.flakiness
+        facts.append(
+            f"two runs of the baseline disagree on {100 * known.discordance:.0f} % of "
+            f"{known.pairs} episodes"
+        )
+    return "<ul>" + "".join(f"<li>{escape(fact)}</li>" for fact in facts) + "</ul>"
+
+
+def _change(comparison: Comparison) -> str:
+    lines = []
+    for line in change_diff(comparison).splitlines():
+        kind = {"+": "add", "-": "del"}.get(line[:1], "")
+        lines.append(f"<span class='{kind}'>{escape(line)}</span>" if kind else escape(line))
+    return f"<pre>{chr(10).join(lines)}</pre>" if lines else ""
+
+
+def _setup(comparison: Comparison) -> str:
+    planned = comparison.planned
+    gate = "none: no statistical claim" if planned.gate is None else planned.gate.to_json()
+    rows = [
+        ("comparison", planned.comparison_id),
+        ("baseline", f"{planned.baseline_batch_id} · tree {comparison.baseline.content_digest}"),
+        ("candidate", f"{planned.candidate_batch_id} · tree {comparison.tested.content_digest}"),
+        ("schedule, before it ran", f"{planned.scheduled_pairs} pairs · {planned.schedule_digest}"),
+        ("gate", gate),
+    ]
+    if planned.terms is not None:
+        cap = planned.terms.alpha_cap
+        rows.append(("tier", planned.terms.tier.value))
+        rows.append(("level left by earlier tests", "its own" if cap is None else f"{cap:.3g}"))
+        rows.append(("held-out episodes spent before", str(len(planned.terms.spent_keys))))
+    return _table(("", ""), rows)
+
+
+def _pair_table(pairs: Sequence[PairObservation]) -> str:
+    rows = [
+        (
+            str(number),
+            _name(pair),
+            pair.outcome.value.replace("_", " "),
+            pair.baseline.failure_class or pair.baseline.status.value,
+            pair.candidate.failure_class or pair.candidate.status.value,
+        )
+        for number, pair in enumerate(pairs, start=1)
+    ]
+    if not rows:
+        return ""
+    table = _table(("#", "episode", "outcome", "baseline", "candidate"), rows, numbers=(0,))
+    return f"<details><summary>{len(rows)} pairs in schedule order</summary>{table}</details>"
+
+
+def _section(title: str, content: str, *, note: str = "") -> list[str]:
+    """A headline and what is under it; nothing if there is nothing."""
+    if not content:
+        return []
+    said = f"<p class='muted'>{escape(note)}</p>" if note else ""
+    return [f"<h2>{escape(title)}</h2>{said}{content}"]
+
+
+def _table(
+    names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()
+) -> str:
+    def cells(row: Sequence[str], tag: str) -> str:
+        marked = ((" class='n'" if at in numbers else "", each) for at, each in enumerate(row))
+        return "".join(f"<{tag}{css}>{escape(each)}</{tag}>" for css, each in marked)
+
+    head = f"<tr>{cells(names, 'th')}</tr>" if any(names) else ""
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<table>{head}{body}</table>"
