@@ -59,7 +59,7 @@ class Comparison(Record):
         if self.ended is None:
             return f"under way: up to {self.planned.scheduled_pairs} pairs"
         if self.ended.verdict is not None and self.planned.stage == CONFIRMATION:
-            return _estimate(self.ended.verdict.effect)
+            return estimate(self.ended.verdict.effect)
         if self.ended.verdict is not None:
             return self.ended.verdict.sentence()
         canary = self.ended.canary
@@ -254,7 +254,8 @@ def _plan(story: LineageStory, event: ComparisonPlanned) -> None:
     )
 
 
-def _estimate(effect: Effect) -> str:
+def estimate(effect: Effect) -> str:
+    """What a confirmation says, in one line."""
     low, high = 100 * effect.tango_95.low, 100 * effect.tango_95.high
     return (
         f"{100 * effect.difference:+.0f} points (95 % CI {low:+.0f}..{high:+.0f}) on "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from openeta_exp.domain.artifact import Artifact, ArtifactTree
 from openeta_exp.domain.gate import Gate, NoRegressionGate
 from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison
 from openeta_exp.domain.pair import Cost, PairObservation, PairOutcome
+from openeta_exp.domain.tree_diff import tree_diff
 from openeta_exp.domain.verdict import Exclusions, GateVerdict, GuardrailRow
 from openeta_exp.reporting.comparison_plots import evidence_path, forest, paired_matrix, points
 
@@ -73,36 +72,6 @@ def comparison_report(comparison: Comparison) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
         f"<body>{''.join(parts)}</body></html>\n"
     )
-
-
-def change_diff(comparison: Comparison) -> str:
-    """What differs between both trees, as a unified diff; empty if nothing does."""
-    lines: list[str] = []
-    for before, after in _changed(comparison.baseline, comparison.tested):
-        lines += difflib.unified_diff(
-            [] if before is None else before.text.splitlines(),
-            [] if after is None else after.text.splitlines(),
-            fromfile="nothing" if before is None else f"{before.kind}/{before.name}",
-            tofile="nothing" if after is None else f"{after.kind}/{after.name}",
-            lineterm="",
-        )
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _changed(
-    baseline: ArtifactTree, tested: ArtifactTree
-) -> Iterable[tuple[Artifact | None, Artifact | None]]:
-    """Artifacts of which one takes the place of the other, or of nothing."""
-    added = list(tested.changed_from(baseline))
-    removed = [each for each in baseline.artifacts if tested.get(each.kind, each.name) is None]
-    for after in added:
-        same = baseline.get(after.kind, after.name)
-        before = same or next((each for each in removed if each.kind is after.kind), None)
-        if before in removed:
-            removed.remove(before)
-        yield before, after
-    for before in removed:
-        yield before, None
 
 
 def _question(comparison: Comparison) -> str:
@@ -247,7 +216,7 @@ def _also_known(verdict: GateVerdict) -> str:
 
 def _change(comparison: Comparison) -> str:
     lines = []
-    for line in change_diff(comparison).splitlines():
+    for line in tree_diff(comparison.baseline, comparison.tested).splitlines():
         kind = {"+": "add", "-": "del"}.get(line[:1], "")
         lines.append(f"<span class='{kind}'>{escape(line)}</span>" if kind else escape(line))
     return f"<pre>{chr(10).join(lines)}</pre>" if lines else ""

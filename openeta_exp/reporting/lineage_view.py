@@ -19,6 +19,7 @@ from openeta_exp.domain.event import (
     Published,
 )
 from openeta_exp.domain.generation import ExperimentResult, LaneResult
+from openeta_exp.domain.lineage_story import estimate
 from openeta_exp.domain.verdict import GateVerdict
 
 _DIGEST = 8
@@ -46,6 +47,8 @@ def event_line(event: Event) -> str | None:
                 f"canary: {found}; candidate solved {canary.candidate_successes} and baseline "
                 f"{canary.baseline_successes} of {canary.pairs}"
             )
+        case ComparisonEnded(stage="confirmation", verdict=verdict) if verdict is not None:
+            return f"confirmation: {estimate(verdict.effect)}"
         case ComparisonEnded(stage=stage, verdict=verdict) if verdict is not None:
             return f"{stage}: {verdict.sentence()}"
         case Promoted(promotion=promotion):

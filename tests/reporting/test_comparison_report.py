@@ -20,7 +20,7 @@ from openeta_exp.domain.gate import (
 )
 from openeta_exp.domain.lineage_story import Comparison, Lineages
 from openeta_exp.reporting.comparison_plots import evidence_path, forest, paired_matrix
-from openeta_exp.reporting.comparison_report import change_diff, comparison_report
+from openeta_exp.reporting.comparison_report import comparison_report
 from openeta_exp.statistics.gate import judge
 from tests.generations import lineage, plan
 from tests.statistics.paired_arms import ENDINGS, observed, story
@@ -102,11 +102,10 @@ async def test_a_canary_and_a_comparison_under_way_have_a_page_too(
 
 @pytest.mark.anyio
 async def test_the_change_is_shown_as_a_difference_of_texts(told: dict[str, Comparison]) -> None:
-    diff = change_diff(told["held-out 0"])
+    page = comparison_report(told["held-out 0"])
 
-    assert diff.startswith("--- grasp_strategy/grip.r1.6\n+++ grasp_strategy/grip.r2.16\n")
-    assert '-    "close_steps": 6,' in diff
-    assert '+    "close_steps": 16,' in diff
+    assert "<span class='del'>-    &quot;close_steps&quot;: 6,</span>" in page
+    assert "<span class='add'>+    &quot;close_steps&quot;: 16,</span>" in page
 
 
 @pytest.mark.anyio
