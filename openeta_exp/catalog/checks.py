@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from openeta_exp.catalog.checks_conventions import judge_conventions
 from openeta_exp.catalog.checks_policy import PoliciesReport, judge_policies
 from openeta_exp.catalog.checks_reset import (
     SETTLE_STEPS,
@@ -53,6 +54,8 @@ async def check_catalog(
                 ready = {name: policies[name] for name in described}
                 report = await _probe_policies(runner, env_id, binding, rows, policies=ready)
                 findings += judge_policies(report, described)
+                for name, each in described.items():
+                    findings += judge_conventions(name, each, adapter, binding.scene)
                 action_dim = action_dim or report.action_dim
             findings += await _check_resets(runner, env_id, binding, rows, action_dim=action_dim)
         except (CatalogError, PolicyError, SimulatorError) as error:

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from openeta_exp.catalog.checks import check_catalog
+from openeta_exp.catalog.checks_conventions import judge_conventions
 from openeta_exp.catalog.checks_outcomes import check_outcomes
 from openeta_exp.catalog.checks_reset import hidden_parameters
 from openeta_exp.catalog.findings import CheckReport, CheckVerdict
+from openeta_exp.catalog.messages import AdapterDescription, PolicyDescription
 from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.ports.policy import PolicyRecipe
+from openeta_exp.wire.catalog_files import External, SceneEntry
 from tests.adapters.policy.test_model_host import hosted
 from tests.catalog.catalogs import ARM, policy, runner_on, toy
 
@@ -302,3 +305,39 @@ async def test_an_arm_that_never_gets_anywhere_is_suspected_of_its_wiring(
 
     assert all(isinstance(each, EpisodeResult) for each in found)
     assert {"wiring_suspected", "actions_constant"} <= checks
+
+
+def described(**fields: Any) -> PolicyDescription:
+    return PolicyDescription(**{"identity": {}, **fields})
+
+
+def test_declared_conventions_that_differ_are_pointed_out() -> None:
+    spec = {"name": "rotation", "dims": 3, "format": "euler_xyz"}
+    adapter = AdapterDescription.model_validate(
+        {
+            "api": "stand-in",
+            "form": "step",
+            "tasks": [],
+            "selected": {},
+            "metadata": {},
+            "action_spec": {"rotation": {**spec, "format": "axis_angle"}},
+            "observation_spec": None,
+            "methods": [],
+            "python": "3",
+            "class": "A",
+        }
+    )
+    scene = SceneEntry(
+        id="toy", engine="none", external=External(provider="a:B", params={"send_state": False})
+    )
+
+    def messages(policy: PolicyDescription) -> list[str]:
+        return [each.message for each in judge_conventions("a", policy, adapter, scene)]
+
+    (differs,) = messages(described(action_spec={"rotation": spec}))
+    assert "rotation is euler_xyz with 3 numbers, expected is axis_angle" in differs
+    (absent,) = messages(described(action_spec={"position": spec}))
+    assert "rotation is expected" in absent
+    (wish,) = messages(described(identity={"observation_params": {"send_state": True}}))
+    assert "send_state = True; scene toy says False" in wish
+    assert messages(described()) == []
