@@ -55,7 +55,6 @@ def expand_manifest(
         bindings=bindings,
         warnings=(),
         search_path=(str(Path.cwd()), *sys.path[:1]),
-        declared={"manifest": (_SEED,)},
     )
 
 

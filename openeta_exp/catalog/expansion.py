@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -98,7 +98,6 @@ class Expansion:
         rows: One per episode, in the manifest's order.
         bindings: By `env_id`.
         search_path: Directories in which the catalog's own modules are looked up first.
-        declared: Names of the parameters, by scenario set.
     """
 
     manifest: Manifest
@@ -106,7 +105,6 @@ class Expansion:
     bindings: Mapping[str, Binding]
     warnings: tuple[str, ...]
     search_path: tuple[str, ...]
-    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def by_episode(self) -> dict[str, ScenarioRow]:
         """The rows by episode id; made anew at every call."""
@@ -172,7 +170,6 @@ def expand(
         bindings=by_id,
         warnings=tuple(dict.fromkeys(warnings)),
         search_path=path,
-        declared={each.id: tuple(each.params) for each in chosen},
     )
 
 

@@ -113,8 +113,15 @@ def _decode(value: dict[str, Any]) -> object:
             raise ValueError(f"arrays of {dtype} are not part of the protocol")
         return np.frombuffer(value["data"], dtype=dtype).reshape(value["shape"]).copy()
     if value.get(_IMAGE) is True:
-        from PIL import Image
+        return _decode_picture(value)
+    return value
 
+
+def _decode_picture(value: dict[str, Any]) -> np.ndarray:
+    from PIL import Image
+
+    try:
         with Image.open(io.BytesIO(value["data"])) as image:
             return np.array(image).reshape(value["shape"])
-    return value
+    except (SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"a picture that is none: {error}") from error
