@@ -47,6 +47,10 @@ def test_every_option_of_every_group_is_a_section() -> None:
     fillers = {
         "author/file": ["author.folder=revisions"],
         "manifest/file": ["manifest.path=m.json"],
+        "approve": ["interaction_id=approval-1"],
+        "deny": ["interaction_id=approval-1"],
+        "resume": ["session_id=one-1"],
+        "rollback": ["command.strategy=top-grasp", "command.reason=test"],
         "mcp": ["simulator.url=http://127.0.0.1:1/mcp", "perception=none"],
         "openai": ["provider.base_url=http://127.0.0.1:1/v1", "provider.model=m"],
     }

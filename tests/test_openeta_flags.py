@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from openeta_exp.composition import compose_settings
 from openeta_exp.openeta_flags import Asked, quoted, read_batch_line, read_command_line
-from openeta_exp.settings.command import PreflightSettings
+from openeta_exp.settings.command import PreflightSettings, ResumeSettings
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.world import McpPerceptionSettings, McpSimulatorSettings
 
@@ -134,12 +134,27 @@ def test_further_overrides_may_stand_anywhere() -> None:
     assert settings(asked).tracking.kind == "none"
 
 
-def test_iterate_and_resume_are_refused_in_one_sentence() -> None:
+def test_iterate_is_refused_in_one_sentence() -> None:
     (iterate,) = command(ITERATE).problems
-    (resume,) = batch("--resume-session S").problems
 
     assert "preflight, run, capacity, inspect" in iterate
-    assert resume.startswith("--resume-session: ")
+
+
+def test_the_printed_resume_line_is_understood() -> None:
+    asked = read_batch_line(
+        ["--resume-session", "one-1", "--interaction-id", "i-1", "--answer", "Pick the red cube"]
+    )
+
+    settings = compose_settings(asked.overrides)
+
+    assert asked.problems == ()
+    assert settings.command == ResumeSettings(
+        session_id="one-1", interaction_id="i-1", answer="Pick the red cube"
+    )
+
+
+def test_an_answer_without_a_session_is_refused() -> None:
+    assert batch("--manifest m --answer yes").problems == ("--answer: belongs to --resume-session",)
 
 
 def test_a_missing_manifest_and_an_unknown_flag_are_said() -> None:

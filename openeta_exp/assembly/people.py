@@ -9,9 +9,10 @@ from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
 from openeta_exp.adapters.supervision.folder_inbox import FolderApprovalInbox
-from openeta_exp.adapters.supervision.human_gate import HumanGate, People
+from openeta_exp.adapters.supervision.human_gate import HumanGate, HumanSkillJudge, People
 from openeta_exp.adapters.supervision.model_action_reviewer import ModelActionReviewer
 from openeta_exp.adapters.supervision.model_guidance import ModelGuidance
+from openeta_exp.adapters.supervision.model_skill_author import ModelSkillReviewer
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import Digest, JsonObject
@@ -25,6 +26,7 @@ from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.guidance import Guidance
 from openeta_exp.ports.interactions import PausedEpisodes
 from openeta_exp.ports.provider import Provider
+from openeta_exp.ports.skill_author import SkillJudge
 from openeta_exp.ports.supervision import ActionGate
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.prompt import TerminalPrompt, terminal_is_there
@@ -93,6 +95,8 @@ class Supervisors:
 
     gate: ActionGate
     guidance: Guidance
+    skill_judge: SkillJudge | None
+    """None: a change that keeps the limits stays the session's own proposal."""
 
 
 def people(settings: ExperimentSettings, clock: Clock, console: Console) -> People:
@@ -113,15 +117,19 @@ def supervisors(
     profile = ApprovementProfile(settings.approvement.profile)
     match profile:
         case ApprovementProfile.STANDARD:
-            return Supervisors(gate=RuntimeChecksGate(), guidance=NobodyAnswers())
+            return Supervisors(gate=RuntimeChecksGate(), guidance=NobodyAnswers(), skill_judge=None)
         case ApprovementProfile.REVIEWED_AUTONOMY:
             return Supervisors(
                 gate=ModelActionReviewer(provider),
                 guidance=BoundedGuidance(ModelGuidance(provider)),
+                skill_judge=ModelSkillReviewer(provider, name="skill_reviewer"),
             )
         case ApprovementProfile.HUMAN_GATED:
+            asked = people(settings, clock, console)
             return Supervisors(
-                gate=HumanGate(people(settings, clock, console)), guidance=NobodyAnswers()
+                gate=HumanGate(asked),
+                guidance=NobodyAnswers(),
+                skill_judge=HumanSkillJudge(asked),
             )
         case _:
             assert_never(profile)

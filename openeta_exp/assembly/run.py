@@ -13,6 +13,7 @@ from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
+from openeta_exp.adapters.supervision.model_skill_author import ModelSkillAuthor
 from openeta_exp.assembly.people import keep_paused_of, supervisors
 from openeta_exp.assembly.provenance import provenance
 from openeta_exp.assembly.tracking import open_tracker
@@ -23,10 +24,11 @@ from openeta_exp.domain.identity import ExecutionId
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
-from openeta_exp.engine.episode import EpisodeWorld
+from openeta_exp.engine.episode import AgentTools, EpisodeWorld
 from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
 from openeta_exp.engine.pause import KeepPaused
 from openeta_exp.engine.resume import reconcile
+from openeta_exp.engine.skill_changes import SkillChanges
 from openeta_exp.errors import InfrastructureError
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.session_log import SessionLogs
@@ -171,4 +173,14 @@ def episode_world(
         on_need_human=OnNeedHuman(settings.on_need_human),
         new_execution_id=lambda: ExecutionId(uuid.uuid4().hex),
         keep_paused=keep,
+        agent_tools=AgentTools(
+            memory=settings.agent.memory,
+            skill_changes=SkillChanges(
+                author=ModelSkillAuthor(world.provider), judge=standing.skill_judge
+            )
+            if settings.agent.skill_changes
+            else None,
+            sandbox=world.sandbox,
+            enforce_allowed_tools=settings.agent.enforce_allowed_tools,
+        ),
     )

@@ -36,7 +36,9 @@ from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.perception import Perception
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.provider import Provider
+from openeta_exp.ports.sandbox import Sandbox
 from openeta_exp.ports.simulator import Simulator
+from openeta_exp.settings.agent import MontySandboxSettings, NoSandboxSettings
 from openeta_exp.settings.command import IterateSettings
 from openeta_exp.settings.experiment import REGISTRY_TREE, ExperimentSettings
 from openeta_exp.settings.model import (
@@ -64,6 +66,7 @@ class World:
     perception: Perception | None
     provider: Provider
     planner: Planner
+    sandbox: Sandbox | None
     clock: Clock
 
 
@@ -106,8 +109,23 @@ async def open_world(settings: ExperimentSettings, manifest: Manifest) -> AsyncI
             perception=perception,
             provider=provider,
             planner=_planner(settings, provider),
+            sandbox=_sandbox(stack, settings),
             clock=clock,
         )
+
+
+def _sandbox(stack: AsyncExitStack, settings: ExperimentSettings) -> Sandbox | None:
+    match settings.sandbox:
+        case NoSandboxSettings():
+            return None
+        case MontySandboxSettings(processes=processes):
+            from openeta_exp.adapters.sandbox.monty import MontySandbox
+
+            sandbox = MontySandbox(max_processes=processes)
+            stack.push_async_callback(sandbox.aclose)
+            return sandbox
+        case _:
+            assert_never(settings.sandbox)
 
 
 def _import_clients() -> None:
@@ -190,7 +208,8 @@ def _perception(
 _SCRIPTED_ROLES = {
     ModelRole.STRATEGY_AUTHOR: "scripted-author",
     ModelRole.STRATEGY_REVIEWER: "scripted-reviewer",
-    ModelRole.SKILL_REVIEWER: "scripted-reviewer",
+    ModelRole.SKILL_AUTHOR: "scripted-skill-author",
+    ModelRole.SKILL_REVIEWER: "scripted-skill-reviewer",
     ModelRole.ACTION_REVIEWER: "scripted-action-reviewer",
     ModelRole.GUIDANCE: "scripted-guidance",
 }

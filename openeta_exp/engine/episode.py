@@ -27,7 +27,8 @@ from openeta_exp.engine.host import EpisodeHost
 from openeta_exp.engine.host_tools import HostTools
 from openeta_exp.engine.memory_tools import MemoryTools
 from openeta_exp.engine.pause import KeepPaused, Resumption
-from openeta_exp.engine.toolbox import ToolBox
+from openeta_exp.engine.python_tool import PythonTools
+from openeta_exp.engine.skill_changes import SkillChanges, SkillTools
 from openeta_exp.engine.turn import Ending, TurnLoop
 from openeta_exp.errors import (
     InfrastructureError,
@@ -41,6 +42,7 @@ from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.guidance import Guidance
 from openeta_exp.ports.perception import Perception
 from openeta_exp.ports.planner import Planner
+from openeta_exp.ports.sandbox import Sandbox
 from openeta_exp.ports.session_log import SessionLog, SessionLogs
 from openeta_exp.ports.simulator import Simulator, SimulatorSession
 from openeta_exp.ports.supervision import ActionGate
@@ -52,10 +54,14 @@ class AgentTools:
 
     Attributes:
         memory: Whether it may keep values within its session.
+        skill_changes: None if it may not have skills written.
+        sandbox: Where its Python runs; None if it has none.
         enforce_allowed_tools: Whether the skill in use decides which tools may be called.
     """
 
     memory: bool = True
+    skill_changes: SkillChanges | None = None
+    sandbox: Sandbox | None = None
     enforce_allowed_tools: bool = False
 
 
@@ -180,10 +186,10 @@ async def _turns(
             host=host,
             skills=tuple(ranked),
             simulator_tools=world.simulator.tools,
-            boxes=_boxes(host, log, world=world),
             skill_in_use=ranked[0].name if ranked else None,
             enforce_allowed_tools=world.agent_tools.enforce_allowed_tools,
         )
+        _furnish(tools, host, log, world=world, record=record)
         planner = world.planner.start(record.spec, tree=tree, tools=tools.specs)
         loop = TurnLoop(
             session=session,
@@ -202,11 +208,32 @@ async def _turns(
         log.close()
 
 
-def _boxes(host: EpisodeHost, log: SessionLog, *, world: EpisodeWorld) -> list[ToolBox]:
-    boxes: list[ToolBox] = []
-    if world.agent_tools.memory:
-        boxes.append(MemoryTools(host, log))
-    return boxes
+def _furnish(
+    tools: HostTools,
+    host: EpisodeHost,
+    log: SessionLog,
+    *,
+    world: EpisodeWorld,
+    record: EpisodeRecord,
+) -> None:
+    """Offer what the agent may do besides seeing and acting."""
+    offered = world.agent_tools
+    if offered.memory:
+        tools.add(MemoryTools(host, log))
+    if offered.sandbox is not None:
+        tools.add(PythonTools(offered.sandbox, host, log))
+    if offered.skill_changes is not None:
+        tools.add(
+            SkillTools(
+                offered.skill_changes,
+                record=record,
+                log=log,
+                clock=world.clock,
+                known=tools.skill,
+                learn=tools.learn,
+                tools=lambda: tuple(spec.name for spec in tools.specs),
+            )
+        )
 
 
 async def _close(session: SimulatorSession, record: EpisodeRecord) -> None:

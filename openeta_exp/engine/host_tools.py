@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pydantic import JsonValue
 
 from openeta_exp.domain.episode import GraspAttempt
@@ -50,13 +48,11 @@ class HostTools:
         host: EpisodeHost,
         skills: tuple[Skill, ...],
         simulator_tools: tuple[ToolSpec, ...],
-        boxes: Sequence[ToolBox] = (),
         skill_in_use: str | None = None,
         enforce_allowed_tools: bool = False,
     ) -> None:
         """
         Args:
-            boxes: Further tools that do not change the world.
             skill_in_use: The skill the planner starts with; reading another one changes it.
             enforce_allowed_tools: Whether the skill in use decides which acting and seeing tools
                 may be called. What only keeps books is always allowed.
@@ -68,12 +64,11 @@ class HostTools:
         offered: tuple[ToolSpec, ...] = (
             OBSERVE,
             *(PERCEPTION_TOOLS if perception is not None else ()),
-            *((READ_SKILL,) if skills or boxes else ()),
-            *(spec for box in boxes for spec in box.specs),
+            *((READ_SKILL,) if skills else ()),
             *simulator_tools,
         )
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in offered}
-        self._boxes = {spec.name: box for box in boxes for spec in box.specs}
+        self._boxes: dict[str, ToolBox] = {}
         self._skill_in_use = skill_in_use
         self._enforce_allowed_tools = enforce_allowed_tools
 
@@ -94,9 +89,20 @@ class HostTools:
             return True
         return name == OBSERVE.name or name in skill.allowed_tools
 
+    def add(self, box: ToolBox) -> None:
+        """Offer further tools, none of which changes the world."""
+        for spec in box.specs:
+            assert spec.effect is not ToolEffect.WORLD_MUTATING, "only the simulator's tools do"
+            self._specs[spec.name] = spec
+            self._boxes[spec.name] = box
+
+    def skill(self, name: str) -> Skill | None:
+        return self._skills.get(name)
+
     def learn(self, skill: Skill) -> None:
         """Make a new or changed skill readable."""
         self._skills[skill.name] = skill
+        self._specs[READ_SKILL.name] = READ_SKILL
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Carry out one call.

@@ -44,9 +44,7 @@ def reconcile(journal: Journal, records: PausedEpisodes, clock: Clock) -> None:
     for paused in (*claimed, *pending):
         if paused.outcome.execution_id not in known:
             journal.append(
-                EpisodeEnded(
-                    batch_id=paused.batch_id, outcome=paused.outcome, at_s=clock.unix_s()
-                )
+                EpisodeEnded(batch_id=paused.batch_id, outcome=paused.outcome, at_s=clock.unix_s())
             )
             known.add(paused.outcome.execution_id)
             results.append(paused.outcome)

@@ -11,6 +11,7 @@ from openeta_exp.domain.gate import PUBLISH_GATE, Gate
 from openeta_exp.domain.identity import JsonObject, PathComponent
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.record import Record
+from openeta_exp.settings.agent import AgentSettings, NoSandboxSettings, SandboxSettings
 from openeta_exp.settings.command import CommandSettings, RunSettings
 from openeta_exp.settings.lineage import (
     AuthorSettings,
@@ -106,6 +107,8 @@ class ExperimentSettings(Record):
     on_need_human: Literal["fail", "pause"] = "fail"
     """What an unanswered question to a person means for its episode."""
     concurrency: ConcurrencySettings = ConcurrencySettings()
+    agent: AgentSettings = AgentSettings()
+    sandbox: SandboxSettings = NoSandboxSettings()
     simulator: SimulatorSettings = EmbeddedSimulatorSettings()
     perception: PerceptionSettings = EmbeddedPerceptionSettings()
     provider: ProviderSettings = EmbeddedProviderSettings()
@@ -159,6 +162,8 @@ class ExperimentSettings(Record):
             "planner": self.planner.model_dump(mode="json"),
             "approvement": self.approvement.model_dump(mode="json"),
             "on_need_human": self.on_need_human,
+            "agent": self.agent.model_dump(mode="json"),
+            "sandbox": self.sandbox.kind,
         }
 
 

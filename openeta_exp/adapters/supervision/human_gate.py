@@ -13,6 +13,8 @@ from openeta_exp.domain.approval import (
     ApprovalKind,
     ApprovalRequest,
 )
+from openeta_exp.domain.candidate import Review, ReviewDecision
+from openeta_exp.domain.skill_change import SkillChange
 from openeta_exp.domain.supervision import ActionContext, ApprovementProfile, Authorization
 from openeta_exp.ports.approvals import ApprovalInbox
 from openeta_exp.ports.clock import Clock
@@ -114,3 +116,33 @@ class HumanGate:
             by="human",
             reason=answer.reason or ("approved" if answer.allowed else "denied"),
         )
+
+
+class HumanSkillJudge:
+    """See `ports.skill_author.SkillJudge`: a person reads the change. No answer is a no."""
+
+    is_a_person = True
+
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    async def judge(self, change: SkillChange) -> Review:
+        answer = await self._people.decide(
+            ApprovalRequest(
+                kind=ApprovalKind.SKILL_CHANGE,
+                session_id=change.session_id,
+                execution_id=change.execution_id,
+                index=change.index,
+                task=change.request.task,
+                name=change.skill.name,
+                content=change.skill.model_dump(mode="json"),
+                reasoning=change.request.wish,
+                evidence={},
+                asked_at_s=change.asked_at_s,
+                expires_at_s=self._people.clock.unix_s() + self._people.timeout_s,
+            )
+        )
+        decision = ReviewDecision.APPROVE if answer.allowed else ReviewDecision.REJECT
+        if answer.by is AnsweredBy.TIMEOUT:
+            decision = ReviewDecision.ABSTAIN
+        return Review(decision=decision, reason=answer.reason, reviewer="human")

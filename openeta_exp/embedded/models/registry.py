@@ -11,6 +11,8 @@ from openeta_exp.embedded.models.candidate_reviewer import candidate_reviewer
 from openeta_exp.embedded.models.fixed_sequence import fixed_sequence
 from openeta_exp.embedded.models.guidance import guidance
 from openeta_exp.embedded.models.planner.model import scripted_planner
+from openeta_exp.embedded.models.skill_author import skill_author
+from openeta_exp.embedded.models.skill_reviewer import skill_reviewer
 from openeta_exp.embedded.models.strategy_author import strategy_author
 
 ScriptedModel = Callable[[Sequence[ModelMessage]], str]
@@ -24,5 +26,7 @@ MODELS: Mapping[str, ScriptedModel] = MappingProxyType(
         "scripted-reviewer": candidate_reviewer,
         "scripted-action-reviewer": action_reviewer,
         "scripted-guidance": guidance,
+        "scripted-skill-author": skill_author,
+        "scripted-skill-reviewer": skill_reviewer,
     }
 )

@@ -198,9 +198,7 @@ def _past(text: str) -> PastMessage:
 
 def _guidance(turns: Sequence[PastMessage]) -> tuple[str, ...]:
     said = [line for turn in reversed(turns) for line in reversed(turn.feedback)]
-    return tuple(
-        line.partition(":")[2].strip() for line in said if line.startswith(_ANSWERS)
-    )
+    return tuple(line.partition(":")[2].strip() for line in said if line.startswith(_ANSWERS))
 
 
 def _paired(command: CallTools, results: tuple[Result, ...]) -> tuple[PastCall, ...]:
