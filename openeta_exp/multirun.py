@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 def with_launcher(arguments: Sequence[str]) -> list[str]:
     """The arguments, with the launcher that runs generations in order where they are swept."""
     is_multirun = any(each in ("-m", "--multirun", "hydra.mode=MULTIRUN") for each in arguments)
-    names = {each.lstrip("+~").partition("=")[0] for each in arguments}
-    if is_multirun and "generation" in names and "hydra/launcher" not in names:
-        return [*arguments, "hydra/launcher=generations"]
-    return list(arguments)
+    names = [each.lstrip("+~").partition("=")[0] for each in arguments]
+    if not is_multirun or "generation" not in names or "hydra/launcher" in names:
+        return list(arguments)
+    # Beside it, because argparse takes no override after `--cfg job`.
+    place = names.index("generation")
+    return [*arguments[:place], "hydra/launcher=generations", *arguments[place:]]
 
 
 def find_plugins() -> None:

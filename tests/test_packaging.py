@@ -72,6 +72,15 @@ def test_the_installed_wheel_runs_from_any_directory(wheel_contents: Path, tmp_p
     assert '"valid": true' in checked.stdout
 
 
+def test_the_installed_wheel_brings_its_launcher_and_no_top_level_plugin(
+    wheel_contents: Path, tmp_path: Path
+) -> None:
+    shown = started("--info", "plugins", site=wheel_contents, cwd=tmp_path)
+
+    assert "GenerationsLauncher" in shown.stdout
+    assert not (wheel_contents / "hydra_plugins").exists()
+
+
 def test_an_error_in_the_installed_wheel_names_the_file_without_its_place(
     wheel_contents: Path, tmp_path: Path
 ) -> None:

@@ -26,9 +26,11 @@ from openeta_exp.engine.sweep import JobEnd, JobState, LineageEnd, run_lineages
 from openeta_exp.engine.sweep_grouping import SweptJob, SweptLineage, group_by_lineage
 from openeta_exp.errors import SettingsError
 from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.live_view import counted
 from openeta_exp.reporting.sweep_view import ComparedJob, ComparedLineage, sweep_view
 from openeta_exp.settings.command import IterateSettings
 from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.wire.override_text import override_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class AskedJob:
     settings: ExperimentSettings
     choices: Mapping[str, str]
     arguments: tuple[str, ...]
+    label: str = ""
+    """Stands before what the job says where several speak at once."""
 
 
 def sweep(asked: Sequence[AskedJob]) -> int:
@@ -55,7 +59,7 @@ def sweep(asked: Sequence[AskedJob]) -> int:
     lineages = [_named(lineage) for lineage in _grouped(asked)]
     at_once = min(len(lineages), *(each.settings.concurrency.lineages for each in asked))
     for lineage in lineages:
-        console.note(f"lineage {lineage.experiment_id}: {len(lineage.jobs)} jobs")
+        console.note(f"lineage {lineage.experiment_id}: {counted(len(lineage.jobs), 'job')}")
     ends = anyio.run(
         partial(
             run_lineages,
@@ -88,11 +92,13 @@ def _grouped(asked: Sequence[AskedJob]) -> tuple[SweptLineage[AskedJob], ...]:
 def _named(lineage: SweptLineage[AskedJob]) -> SweptLineage[AskedJob]:
     """The jobs' settings under the name of their lineage."""
     name = lineage.experiment_id
+    label = " ".join(lineage.axes.values()) or name
     jobs = tuple(
         replace(
             job,
             settings=job.settings.model_copy(update={"experiment_id": name}),
-            arguments=(*job.arguments, f"experiment_id={name}"),
+            arguments=(*job.arguments, f"experiment_id={override_text(name)}"),
+            label=label,
         )
         for job in lineage.jobs
     )
@@ -173,7 +179,7 @@ def _compared(end: LineageEnd[AskedJob]) -> ComparedLineage:
         experiment_id=end.lineage.experiment_id,
         jobs=tuple(_compared_job(job) for job in end.jobs),
         generations=tuple(history.generations[each] for each in sorted(history.generations)),
-        confirmation=history.confirmation,
+        gain=history.confirmation,
         tokens=spending.experiment.total_tokens,
         price_usd=prices.of(spending.experiment),
     )
@@ -212,7 +218,7 @@ async def _run_job(job: AskedJob, *, console: Console, alone: bool) -> int:
     finally:
         os.close(ends)
     try:
-        await _said(process, console, label=job.settings.experiment_id)
+        await _said(process, console, label=job.label)
         return await process.wait()
     finally:
         os.close(holds)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.verdict import Effect
+from openeta_exp.reporting.live_view import counted
 
 _DIGEST = 8
 
@@ -31,43 +32,38 @@ class ComparedLineage:
     Attributes:
         jobs: What the sweep asked for.
         generations: That have ended, by this sweep or before.
-        confirmation: Last tree against first tree, on episodes that no gate has used.
+        gain: Of the last tree over the first, on episodes that no gate has used.
     """
 
     experiment_id: str
     jobs: tuple[ComparedJob, ...]
     generations: tuple[GenerationResult, ...]
-    confirmation: Effect | None
+    gain: Effect | None
     tokens: int
     price_usd: float | None
 
 
 def sweep_view(lineages: Sequence[ComparedLineage]) -> RenderableType:
-    """A row for each lineage, and what to do about those that did not end."""
+    """A row for each lineage."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     table.add_column("lineage", overflow="fold")
     table.add_column("generations", overflow="fold")
     table.add_column("train")
     table.add_column("promoted", overflow="fold")
-    table.add_column("baseline")
-    table.add_column("gain, 95 % CI")
-    table.add_column("tokens", justify="right")
-    table.add_column("$", justify="right")
+    table.add_column("baseline", overflow="fold")
+    table.add_column("gain, 95 % CI", overflow="fold")
+    table.add_column("cost", justify="right")
     for lineage in lineages:
         table.add_row(
             Text(lineage.experiment_id),
             ", ".join(f"{job.generation} {job.ending}" for job in lineage.jobs),
-            " ".join(
-                f"{each.train_successes}/{each.train_episodes}" for each in lineage.generations
-            )
-            or "-",
+            _train(lineage.generations),
             Text(_promoted(lineage.generations)),
             _baseline(lineage.generations),
-            _gain(lineage.confirmation),
-            f"{lineage.tokens:,}",
-            "-" if lineage.price_usd is None else f"{lineage.price_usd:,.2f}",
+            _gain(lineage.gain),
+            _cost(lineage),
         )
-    return Group(Text(""), Text(f"{len(lineages)} lineages", style="bold"), table)
+    return Group(Text(""), Text(counted(len(lineages), "lineage"), style="bold"), table)
 
 
 def _train(generations: Sequence[GenerationResult]) -> str:
@@ -88,7 +84,7 @@ def _baseline(generations: Sequence[GenerationResult]) -> str:
     if not generations:
         return "-"
     first, last = generations[0].baseline_digest, generations[-1].next_baseline_digest
-    return f"{first[:_DIGEST]} -> {last[:_DIGEST]}"
+    return "as it was" if first == last else f"{first[:_DIGEST]} -> {last[:_DIGEST]}"
 
 
 def _gain(effect: Effect | None) -> str:
@@ -99,3 +95,8 @@ def _gain(effect: Effect | None) -> str:
         f"{100 * effect.difference:+.0f} ({100 * bounds.low:+.0f} to {100 * bounds.high:+.0f}), "
         f"{effect.pairs} pairs"
     )
+
+
+def _cost(lineage: ComparedLineage) -> str:
+    price = "" if lineage.price_usd is None else f", ${lineage.price_usd:,.2f}"
+    return f"{lineage.tokens:,} tokens{price}"

@@ -45,7 +45,7 @@ def _generation_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, s
     if not isinstance(generation, int):
         return
     if command is not None and not isinstance(command, IterateSettings):
-        yield "generation", "is for command=iterate; leave it out"
+        yield "generation", "is for command=iterate; use that, or leave it out"
     elif isinstance(lineage, LineageSettings) and generation >= lineage.generations:
         yield (
             "generation",
