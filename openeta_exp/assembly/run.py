@@ -19,7 +19,7 @@ from openeta_exp.assembly.provenance import provenance
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
 from openeta_exp.domain.artifact import ArtifactTree
-from openeta_exp.domain.event import Arm
+from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import ExecutionId
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.supervision import OnNeedHuman
@@ -29,6 +29,7 @@ from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
 from openeta_exp.engine.pause import KeepPaused
 from openeta_exp.engine.resume import reconcile
 from openeta_exp.engine.skill_changes import SkillChanges
+from openeta_exp.engine.summary import report_batch
 from openeta_exp.errors import InfrastructureError
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.session_log import SessionLogs
@@ -62,6 +63,8 @@ def run(settings: ExperimentSettings) -> int:
     tree = baseline_tree(settings)
     console = Console()
     with experiment_store(settings) as store:
+        if not settings.fresh and _is_finished(settings, manifest, tree, store, console):
+            return 0
         report = anyio.run(partial(_run, settings, manifest, tree, store, console))
     missing = report.without_verdict
     if missing:
@@ -71,6 +74,48 @@ def run(settings: ExperimentSettings) -> int:
             code=missing[0].code,
         )
     return 0
+
+
+def _is_finished(
+    settings: ExperimentSettings,
+    manifest: Manifest,
+    tree: ArtifactTree,
+    store: FolderExperimentStore,
+    console: Console,
+) -> bool:
+    """Whether this very batch has a verdict for each episode; then its summary is shown again.
+
+    Nothing is started for it, and nothing is written: it is the batch as it ended.
+    """
+    arm = Arm(
+        label=PHASE,
+        tree_digest=tree.content_digest,
+        settings=settings.behaviour_json(),
+        scripted=is_scripted(settings),
+    )
+    known = store.journal.outcomes(arm.content_digest)
+    outcomes = [known.get((spec.content_digest, spec.repeat)) for spec in manifest.episodes]
+    finished = [outcome for outcome in outcomes if outcome is not None]
+    before = [
+        event
+        for _, event in store.journal.events()
+        if isinstance(event, BatchStarted)
+        and event.arm.content_digest == arm.content_digest
+        and event.manifest.content_digest == manifest.content_digest
+    ]
+    if len(finished) < len(outcomes) or not before:
+        return False
+    report = report_batch(before[-1], finished, duration_s=0.0, interrupted=False, provider=None)
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    console.summary(
+        report.started,
+        report.summary,
+        places=Places(
+            result=layout.generation(GENERATION).phase(PHASE).result, journal=store.journal_path
+        ),
+    )
+    console.note("every episode has a verdict from before; fresh=true runs them again")
+    return True
 
 
 async def _run(

@@ -130,7 +130,9 @@ def test_a_run_cut_short_goes_on_where_it_was(folder: Path, signum: signal.Signa
     finished = results(folder)
 
     code, text = run(folder, "concurrency.episodes=2")
+    again, said = run(folder, "concurrency.episodes=2")
 
+    assert (again, "every episode has a verdict" in said) == (0, True), said
     assert process.returncode == (-signum if signum is signal.SIGKILL else 130)
     assert 1 <= len(finished) < len(EPISODES)
     assert code == 0, text
