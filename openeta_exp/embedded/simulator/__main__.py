@@ -7,12 +7,15 @@ Over HTTP one JSON line on standard output says when and where it is ready:
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import anyio
@@ -28,7 +31,11 @@ logger = logging.getLogger(__name__)
 
 
 class _Http(uvicorn.Server):
-    """Says when it listens; the service ends its processes, so signals only ask it to stop."""
+    """Says when it listens, and stops on a signal without passing it on.
+
+    uvicorn raises the signal again once it has stopped, and that would end this process before
+    the service around it has closed its environments.
+    """
 
     def __init__(self, config: uvicorn.Config, ready: str) -> None:
         super().__init__(config)
@@ -38,6 +45,17 @@ class _Http(uvicorn.Server):
         await super().startup(sockets)
         sys.stdout.write(self._ready + "\n")
         sys.stdout.flush()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
 
 async def serve_http(options: SimulatorOptions, *, transport: str, host: str, port: int) -> None:

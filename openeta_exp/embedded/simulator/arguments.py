@@ -59,6 +59,8 @@ class HandleArguments(ToolArguments):
     """From `create_env`; enough on its own."""
     session_id: str = ""
     """Checked if given."""
+    render: bool = True
+    """False leaves the images out of the reply: none is drawn or encoded."""
 
 
 class ResetEnv(HandleArguments):
@@ -130,8 +132,7 @@ class MoveGripper(HandleArguments):
 
 
 class ObserveEnv(HandleArguments):
-    render: bool = True
-    """False answers with the state only: no camera is rendered."""
+    pass
 
 
 class CloseEnv(ToolArguments):

@@ -41,6 +41,7 @@ class Build(Record):
 class Reset(Record):
     kind: Literal["reset"] = "reset"
     seed: int
+    render: bool
 
 
 class Step(Record):
@@ -62,6 +63,7 @@ class Grip(Record):
     kind: Literal["grip"] = "grip"
     open_fingers: bool
     num_steps: int
+    render: bool
 
 
 class Observe(Record):

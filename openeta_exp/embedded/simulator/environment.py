@@ -90,7 +90,7 @@ class Environment:
         self._view = view
         self._initial = None
 
-    def reset(self, seed: int) -> Observation:
+    def reset(self, seed: int, *, render: bool = True) -> Observation:
         """Start the episode `seed` selects, settled for five control steps."""
         self._memory.forget()
         self._initial = self._backend.reset(seed)
@@ -99,7 +99,7 @@ class Environment:
         for _ in range(SETTLE_STEPS):
             self._backend.step(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, self._latch]))
         self._success_at_reset = self._backend.succeeded()
-        return self.observe(render=True)
+        return self.observe(render=render)
 
     def observe(self, *, render: bool) -> Observation:
         """The present state; rendering does not advance time.
@@ -159,9 +159,9 @@ class Environment:
             self._latch = float(sampled[6])
             return self._advance(sampled[:6])
 
-        return self._repeat(again, arguments.num_steps)
+        return self._repeat(again, arguments.num_steps, render=arguments.render)
 
-    def grip(self, *, open_fingers: bool, num_steps: int) -> StepReply:
+    def grip(self, *, open_fingers: bool, num_steps: int, render: bool = True) -> StepReply:
         """Hold still while the fingers travel; the command stays latched for later motions."""
         self._started()
 
@@ -169,7 +169,7 @@ class Environment:
             self._latch = _OPEN if open_fingers else _CLOSE
             return self._advance(np.zeros(6))
 
-        return self._repeat(again, num_steps)
+        return self._repeat(again, num_steps, render=render)
 
     def move_to(self, arguments: MoveTo) -> MotionReply:
         self._started()
@@ -181,7 +181,7 @@ class Environment:
         motion = self._travel(target, arguments, steps=arguments.num_steps)
         return MotionReply(
             **{name: getattr(motion, name) for name in Motion.model_fields},
-            observation=self.observe(render=True),
+            observation=self.observe(render=arguments.render),
         )
 
     def follow(self, arguments: FollowEefTrajectory) -> TrajectoryReply:
@@ -214,7 +214,7 @@ class Environment:
             collision=last.collision,
             waypoint_results=tuple(motions),
             note=last.note,
-            observation=self.observe(render=True),
+            observation=self.observe(render=arguments.render),
         )
 
     def frame_truth(self, digest: str) -> FrameTruth | None:
@@ -257,14 +257,16 @@ class Environment:
             return "truncated"
         return None
 
-    def _repeat(self, advance: Callable[[], StopReason | None], num_steps: int) -> StepReply:
+    def _repeat(
+        self, advance: Callable[[], StopReason | None], num_steps: int, *, render: bool
+    ) -> StepReply:
         over = self._terminated or self._truncated
         executed, stop = 0, None
         while not over and executed < num_steps and stop is None:
             stop = advance()
             executed += 1
         return StepReply(
-            observation=self.observe(render=True),
+            observation=self.observe(render=render),
             reward=1.0 if stop == "terminated" else 0.0,
             terminated=self._terminated,
             truncated=self._truncated,

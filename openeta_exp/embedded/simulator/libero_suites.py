@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _LANGUAGE = re.compile(r"\(:language\s+([^()]*?)\s*\)")
+_OBJECTS = re.compile(r"\(:obj_of_interest\s+([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class LiberoTask:
     suite: str
     task_index: int
     instruction: str
+    objects_of_interest: tuple[str, ...]
+    """What the goal is about, the thing to move first."""
     bddl_path: Path
     init_states_path: Path
 
@@ -45,11 +48,19 @@ def libero_tasks() -> tuple[LiberoTask, ...]:
             bddl = bddl_root / task.problem_folder / task.bddl_file
             states = states_root / task.problem_folder / f"{task.init_states_file}.npz"
             if bddl.is_file() and states.is_file():
-                tasks.append(LiberoTask(suite, index, _instruction(bddl), bddl, states))
+                tasks.append(_read(suite, index, bddl, states))
     return tuple(tasks)
 
 
-def _instruction(bddl: Path) -> str:
-    """The task's own words; file names of the paraphrased suites keep the original's."""
-    found = _LANGUAGE.search(bddl.read_text(encoding="utf-8"))
-    return found[1] if found else bddl.stem.replace("_", " ")
+def _read(suite: str, index: int, bddl: Path, states: Path) -> LiberoTask:
+    """A task in its own words; file names of the paraphrased suites keep the original's."""
+    text = bddl.read_text(encoding="utf-8")
+    language, objects = _LANGUAGE.search(text), _OBJECTS.search(text)
+    return LiberoTask(
+        suite=suite,
+        task_index=index,
+        instruction=language[1] if language else bddl.stem.replace("_", " "),
+        objects_of_interest=tuple(objects[1].split()) if objects else (),
+        bddl_path=bddl,
+        init_states_path=states,
+    )

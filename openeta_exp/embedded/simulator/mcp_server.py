@@ -59,20 +59,23 @@ def build_server(service: SimulatorService) -> Server:
     expect; arguments that do not fit the schema and unknown tools are `isError` results.
     """
     tools = {tool.name: tool for tool in _tools(service)}
+    # Made once: over HTTP the SDK wants a tool's schema at every call.
+    listed = ListToolsResult(
+        tools=[
+            Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=tool.arguments.model_json_schema(),
+            )
+            for tool in tools.values()
+        ]
+    )
+    schemas = {tool.name: tool.input_schema for tool in listed.tools}
 
     async def list_tools(
         _context: ServerRequestContext, _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return ListToolsResult(
-            tools=[
-                Tool(
-                    name=tool.name,
-                    description=tool.description,
-                    input_schema=tool.arguments.model_json_schema(),
-                )
-                for tool in tools.values()
-            ]
-        )
+        return listed
 
     async def call_tool(
         _context: ServerRequestContext, params: CallToolRequestParams
@@ -98,6 +101,7 @@ def build_server(service: SimulatorService) -> Server:
     return Server(
         "openeta_exp-simulator",
         version=_version(),
+        get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

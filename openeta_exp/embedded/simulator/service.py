@@ -228,7 +228,7 @@ class SimulatorService:
         environment = self._find(arguments)
         if arguments.seed is not None:
             environment.seed = arguments.seed
-        return await self._ask(environment, Reset(seed=environment.seed))
+        return await self._ask(environment, Reset(seed=environment.seed, render=arguments.render))
 
     async def step_env(self, arguments: StepEnv) -> str:
         return await self._ask(self._find(arguments), Step(arguments=arguments))
@@ -240,12 +240,10 @@ class SimulatorService:
         return await self._ask(self._find(arguments), Follow(arguments=arguments))
 
     async def gripper_open(self, arguments: MoveGripper) -> str:
-        request = Grip(open_fingers=True, num_steps=arguments.num_steps)
-        return await self._ask(self._find(arguments), request)
+        return await self._grip(arguments, open_fingers=True)
 
     async def gripper_close(self, arguments: MoveGripper) -> str:
-        request = Grip(open_fingers=False, num_steps=arguments.num_steps)
-        return await self._ask(self._find(arguments), request)
+        return await self._grip(arguments, open_fingers=False)
 
     async def observe_env(self, arguments: ObserveEnv) -> str:
         return await self._ask(self._find(arguments), Observe(render=arguments.render))
@@ -309,6 +307,12 @@ class SimulatorService:
         """End every environment and process. Idempotent."""
         self._environments.clear()
         await self._pool.close()
+
+    async def _grip(self, arguments: MoveGripper, *, open_fingers: bool) -> str:
+        request = Grip(
+            open_fingers=open_fingers, num_steps=arguments.num_steps, render=arguments.render
+        )
+        return await self._ask(self._find(arguments), request)
 
     def _find(self, arguments: HandleArguments) -> _Environment:
         environment = self._environments.get(arguments.handle)

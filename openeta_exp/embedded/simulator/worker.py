@@ -153,8 +153,8 @@ def build_backend(env_id: str, previous: Backend | None = None) -> Backend:
 def _serve(environment: Environment, request: Request) -> tuple[Answer, bytes]:
     reply: Observation | StepReply | MotionReply | TrajectoryReply
     match request:
-        case Reset(seed=seed):
-            reply = environment.reset(seed)
+        case Reset(seed=seed, render=render):
+            reply = environment.reset(seed, render=render)
         case Observe(render=render):
             reply = environment.observe(render=render)
         case Step(arguments=arguments):
@@ -163,8 +163,8 @@ def _serve(environment: Environment, request: Request) -> tuple[Answer, bytes]:
             reply = environment.move_to(arguments)
         case Follow(arguments=arguments):
             reply = environment.follow(arguments)
-        case Grip(open_fingers=open_fingers, num_steps=num_steps):
-            reply = environment.grip(open_fingers=open_fingers, num_steps=num_steps)
+        case Grip(open_fingers=open_fingers, num_steps=num_steps, render=render):
+            reply = environment.grip(open_fingers=open_fingers, num_steps=num_steps, render=render)
         case TellFrame(digest=digest):
             truth = environment.frame_truth(digest)
             return Answer(), b"" if truth is None else truth.to_npz()

@@ -29,10 +29,11 @@ async def test_a_server_that_is_ended_leaves_no_process(reason: signal.Signals) 
         assert len(children) == 2
 
         process.send_signal(reason)
-        process.wait(timeout=10)
+        status = process.wait(timeout=10)
         _, alive = psutil.wait_procs(children, timeout=10)
 
     assert alive == []
+    assert status == (-reason if reason is signal.SIGKILL else 0)
 
 
 async def test_a_server_killed_during_a_motion_leaves_no_process() -> None:

@@ -37,6 +37,8 @@ _LEASH_M = 0.03
 _LEASH_RAD = 0.3
 _REGION = ((-0.13, 0.13), (-0.13, 0.13))
 """Where object centres are drawn, x and y."""
+_CLEAR_Y = 0.19
+"""Nothing drawn reaches further: the basket and the shelf begin there."""
 _NEIGHBOUR_GAP_M = (0.012, 0.024)
 
 
@@ -194,7 +196,7 @@ class TabletopScene:
     def _fits(
         self, name: str, spot: Placement, placed: Mapping[str, Placement], *, margin: float
     ) -> bool:
-        inside = abs(spot.x) < 0.19 and abs(spot.y) < 0.16
+        inside = abs(spot.x) < 0.19 and abs(spot.y) + _shape(name).radius < _CLEAR_Y
         return inside and all(
             np.hypot(spot.x - other.x, spot.y - other.y)
             > _shape(name).radius + _shape(taken).radius + margin

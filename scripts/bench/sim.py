@@ -1,0 +1,322 @@
+"""What the embedded simulator costs, against a bare loop over the same environment.
+
+    python -m scripts.bench.sim [--episodes 100] [--rounds 5] [--no-batch] [--no-speed]
+
+Prints one JSON line per measurement:
+
+- speed: control steps per second through `move_to` over HTTP, and of a bare loop, in turns;
+- memory: resident and proportional megabytes of an environment process;
+- batch: the bare scripted loop over whole LIBERO object episodes, two processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+import numpy as np
+from mcp import Client
+from mcp_types import TextContent
+
+from openeta_exp.embedded.simulator.backend import Backend
+from openeta_exp.embedded.simulator.env_ids import LiberoId, TabletopId, parse_env_id
+from openeta_exp.embedded.simulator.gl import Gl, environment_with
+from openeta_exp.embedded.simulator.libero_suites import libero_tasks
+from openeta_exp.embedded.simulator.replies import CreateReply, MotionReply, Observation
+from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
+from openeta_exp.embedded.simulator.worker import build_backend
+from scripts.bench.sim_pick import LADDER, BareArm, Strategy, pick_and_place
+
+SOUP = str(LiberoId("libero_object", 0))
+CAN = str(TabletopId("pick_can_basket"))
+LIBERO_OBJECT = tuple(str(LiberoId("libero_object", index)) for index in range(10))
+_LEGS = ((0.06, 0.10, 0.05), (-0.06, -0.10, 0.10))
+"""Offsets from where the hand starts, in metres; free space in every scene."""
+
+
+@dataclass(frozen=True, slots=True)
+class BareBatch:
+    """A batch of scripted episodes without server, model, images or records.
+
+    Attributes:
+        seconds: Wall time of everything, starting processes and building environments included.
+        building_s: Process seconds that went into building, summed over processes.
+        successes: By the environment's own checker.
+    """
+
+    episodes: int
+    successes: int
+    control_steps: int
+    processes: int
+    seconds: float
+    building_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskRun:
+    successes: int
+    control_steps: int
+    building_s: float
+
+
+def run_bare(
+    env_ids: Sequence[str] = LIBERO_OBJECT,
+    seeds: Sequence[int] = tuple(range(10)),
+    *,
+    processes: int = 2,
+    strategy: Strategy | None = None,
+) -> BareBatch:
+    """Run every seed of every environment, a task at a time in each process."""
+    os.environ.update(environment_with(Gl.NONE))
+    started = time.perf_counter()
+    with ProcessPoolExecutor(
+        max_workers=processes, mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
+        runs = list(
+            pool.map(
+                _run_task,
+                env_ids,
+                [tuple(seeds)] * len(env_ids),
+                [strategy or Strategy()] * len(env_ids),
+            )
+        )
+    return BareBatch(
+        episodes=len(env_ids) * len(seeds),
+        successes=sum(run.successes for run in runs),
+        control_steps=sum(run.control_steps for run in runs),
+        processes=processes,
+        seconds=time.perf_counter() - started,
+        building_s=sum(run.building_s for run in runs),
+    )
+
+
+def _run_task(env_id: str, seeds: Sequence[int], strategy: Strategy) -> _TaskRun:
+    started = time.perf_counter()
+    backend = build_backend(env_id)
+    building_s = time.perf_counter() - started
+    arm = BareArm(backend)
+    target, container = goal_of(env_id)
+    won = 0
+    for seed in seeds:
+        arm.reset(seed)
+        won += anyio.run(_pick, arm, target, container, strategy)
+    backend.close()
+    return _TaskRun(successes=won, control_steps=arm.steps, building_s=building_s)
+
+
+async def _pick(arm: BareArm, target: str, container: str, strategy: Strategy) -> bool:
+    return await pick_and_place(arm, target=target, container=container, strategy=strategy)
+
+
+def goal_of(env_id: str) -> tuple[str, str]:
+    """The thing to move and where it belongs, for tasks of the pick-and-place kind."""
+    match parse_env_id(env_id):
+        case TabletopId(slug=slug):
+            container = "shelf_1" if slug.endswith("_on_shelf") else "basket_1"
+            return TASKS[slug].target, container
+        case LiberoId(suite=suite, task_index=index):
+            task = next(t for t in libero_tasks() if (t.suite, t.task_index) == (suite, index))
+            thing, *rest = task.objects_of_interest
+            return thing, rest[0] if rest else "basket_1"
+
+
+class BareLoop:
+    """`backend.step` and nothing else, in a process of its own."""
+
+    def __init__(self, env_id: str) -> None:
+        os.environ.update(environment_with(Gl.NONE))
+        self._pool = ProcessPoolExecutor(
+            max_workers=1, mp_context=multiprocessing.get_context("spawn")
+        )
+        self._pool.submit(_build_once, env_id).result()
+
+    def steps_per_s(self, steps: int) -> float:
+        return steps / self._pool.submit(_step_many, steps).result()
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+_built: list[Backend] = []
+
+
+def _build_once(env_id: str) -> None:
+    _built.append(build_backend(env_id))
+    _built[0].reset(0)
+    _step_many(50)
+
+
+def _step_many(steps: int) -> float:
+    """Seconds for so many control steps, back and forth in free space."""
+    (backend,) = _built
+    backend.reset(0)
+    action = np.array([0.1, 0.2, 0.1, 0.0, 0.0, 0.0, -1.0])
+    started = time.perf_counter()
+    for index in range(steps):
+        backend.step(action if (index // 20) % 2 == 0 else -action)
+    return time.perf_counter() - started
+
+
+@contextmanager
+def server(*options: str) -> Iterator[tuple[str, int]]:
+    """A simulator server's `/mcp` address and process id."""
+    command = [sys.executable, "-m", "openeta_exp.embedded.simulator", *options]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment_with(Gl.NONE)
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"], process.pid
+        finally:
+            process.terminate()
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Medians over interleaved rounds."""
+
+    env_id: str
+    cameras: int
+    quality: str
+    bare_steps_per_s: float
+    served_steps_per_s: float
+    ratio: float
+    steps_per_call: float
+    reset_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of one environment process, after episodes; megabytes."""
+
+    env_id: str
+    cameras: int
+    resident_mb: float
+    proportional_mb: float
+
+
+async def measure_served(
+    env_id: str, *, cameras: Sequence[str], quality: str, rounds: int, steps: int
+) -> tuple[Speed, Memory]:
+    """Take turns: a bare round, then a round of `move_to` calls, on warmed-up environments."""
+    bare = BareLoop(env_id)
+    with server("--quality", quality, "--max-envs", "1") as (url, pid):
+        async with Client(url) as client:
+            created = CreateReply.from_json(
+                await _call(client, "create_env", env_id=env_id, cameras=list(cameras))
+            )
+            served, calls, resets, bares = [], 0, [], []
+            total = 0
+            for index in range(rounds + 1):
+                bare_rate = bare.steps_per_s(steps)
+                started = time.perf_counter()
+                text = await _call(client, "reset_env", handle=created.handle, seed=index)
+                reset_s = time.perf_counter() - started
+                home = Observation.from_json(text).robot.end_effector_pose.xyz
+                executed, leg, spent_s = 0, 0, 0.0
+                while executed < steps:
+                    x, y, z = (a + b for a, b in zip(home, _LEGS[leg % 2], strict=True))
+                    started = time.perf_counter()
+                    text = await _call(client, "move_to", handle=created.handle, x=x, y=y, z=z)
+                    spent_s += time.perf_counter() - started
+                    executed += MotionReply.from_json(text).steps_executed
+                    leg += 1
+                # The first round loads textures and compiles; nobody waits for it again.
+                if index > 0:
+                    served.append(executed / spent_s)
+                    bares.append(bare_rate)
+                    resets.append(reset_s)
+                    calls += leg
+                    total += executed
+            memory = memory_of(_children(pid)[0], env_id=env_id, cameras=len(cameras))
+    bare.close()
+    ratios = [s / b for s, b in zip(served, bares, strict=True)]
+    speed = Speed(
+        env_id=env_id,
+        cameras=len(cameras),
+        quality=quality,
+        bare_steps_per_s=statistics.median(bares),
+        served_steps_per_s=statistics.median(served),
+        ratio=statistics.median(ratios),
+        steps_per_call=total / calls,
+        reset_ms=1000 * statistics.median(resets),
+    )
+    return speed, memory
+
+
+def memory_of(pid: int, *, env_id: str, cameras: int) -> Memory:
+    """From the kernel's own accounts (Linux)."""
+    sizes = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]:
+        key, size_kb, _ = line.split()
+        sizes[key] = int(size_kb) / 1000
+    return Memory(
+        env_id=env_id,
+        cameras=cameras,
+        resident_mb=round(sizes["Rss:"]),
+        proportional_mb=round(sizes["Pss:"]),
+    )
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text(encoding="ascii").split()]
+
+
+async def _call(client: Client, tool: str, **arguments: object) -> str:
+    result = await client.call_tool(tool, arguments)
+    (block,) = result.content
+    if result.is_error or not isinstance(block, TextContent):
+        raise RuntimeError(f"{tool} failed: {result.content}")
+    return block.text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--strategy", choices=sorted(LADDER), default="best")
+    parser.add_argument("--no-batch", action="store_true")
+    parser.add_argument("--no-speed", action="store_true")
+    options = parser.parse_args()
+    if not options.no_speed:
+        plans = (
+            (CAN, (), "fast"),
+            (SOUP, (), "benchmark"),
+            (SOUP, ("agentview",), "fast"),
+            (SOUP, ("agentview",), "benchmark"),
+        )
+        for env_id, cameras, quality in plans:
+            measure = partial(
+                measure_served,
+                env_id,
+                cameras=cameras,
+                quality=quality,
+                rounds=options.rounds,
+                steps=options.steps,
+            )
+            speed, memory = anyio.run(measure)
+            print(json.dumps({"speed": asdict(speed)}), flush=True)
+            print(json.dumps({"memory": asdict(memory)}), flush=True)
+    if not options.no_batch:
+        seeds = range(-(-options.episodes // len(LIBERO_OBJECT)))
+        batch = run_bare(seeds=seeds, strategy=LADDER[options.strategy])
+        print(json.dumps({"batch": asdict(batch)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
