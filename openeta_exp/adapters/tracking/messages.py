@@ -56,11 +56,14 @@ class Shown(Record):
 
     Attributes:
         place: Link to the latest run, or the store and its id where no server has a page for it.
+        compare: Page with the generations of a lineage side by side; from `#` on where no server
+            is known; None if there are not two.
     """
 
     kind: Literal["shown"] = "shown"
     seq: int
     place: str
+    compare: str | None = None
 
 
 class Trouble(Record):

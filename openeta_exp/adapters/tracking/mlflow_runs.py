@@ -7,13 +7,14 @@ import fcntl
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
+from openeta_exp.adapters.tracking.library import Library
 from openeta_exp.adapters.tracking.messages import MlflowTarget
 from openeta_exp.adapters.tracking.run_view import Point
 
@@ -35,6 +36,12 @@ class MlflowRuns:
         with _prepared(target.uri):
             self._client = MlflowClient(tracking_uri=target.uri)
             self._experiment_id = self._find_or_make_experiment()
+        self.library = Library(self._client, mlflow_experiment_id=self._experiment_id)
+
+    @property
+    def experiment_id(self) -> str:
+        """As MLflow numbers it."""
+        return self._experiment_id
 
     def find_or_create(
         self, identity: Mapping[str, str], *, name: str, started_ms: int
@@ -84,6 +91,10 @@ class MlflowRuns:
     def place(self, run_id: str) -> str:
         return place(self._target.uri, experiment_id=self._experiment_id, run_id=run_id)
 
+    def page(self, path: str) -> str:
+        """The address of a page by what comes after its `#`."""
+        return page(self._target.uri, path)
+
     def _find_or_make_experiment(self) -> str:
         name, root = self._target.experiment_name, self._target.artifact_root
         found = self._client.get_experiment_by_name(name)
@@ -111,12 +122,18 @@ def place(uri: str, *, experiment_id: str, run_id: str) -> str:
 
     Whatever logs in for us is not shown.
     """
+    if urlsplit(uri).scheme not in ("http", "https"):
+        return f"{uri} (run {run_id})"
+    return page(uri, f"/experiments/{experiment_id}/runs/{run_id}")
+
+
+def page(uri: str, path: str) -> str:
+    """A page of the server, without what logs in for us; only `#path` where there is no server."""
     address = urlsplit(uri)
     if address.scheme not in ("http", "https"):
-        return f"{uri} (run {run_id})"
+        return f"#{path}"
     host = address.netloc.rpartition("@")[2]
-    page = f"/experiments/{experiment_id}/runs/{run_id}"
-    return urlunsplit((address.scheme, host, address.path.rstrip("/") + "/", "", page))
+    return f"{address.scheme}://{host}{address.path.rstrip('/')}/#{path}"
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pydantic import TypeAdapter
 
+from openeta_exp.adapters.tracking.lineage_projection import LineageProjection, Render
 from openeta_exp.adapters.tracking.messages import (
     Fact,
     Farewell,
@@ -73,12 +74,18 @@ class _Run:
 class Projector:
     """Facts in, MLflow runs out. What could not be shown stays and is shown by the next attempt."""
 
-    def __init__(self, connect: Callable[[], MlflowRuns]) -> None:
+    def __init__(self, connect: Callable[[], MlflowRuns], *, render: Render | None = None) -> None:
+        """
+        Args:
+            render: Draws a comparison as a page; None draws none.
+        """
         self._connect = connect
         self._runs: MlflowRuns | None = None
         self._history = History()
+        self._lineages = LineageProjection(render)
         self._by_batch: dict[int, _Run] = {}
         self._waiting: dict[int, _Run] = {}
+        self._run_ids: dict[str, str] = {}
         self._seq = 0
 
     def add(self, seq: int, event: Event) -> None:
@@ -87,6 +94,7 @@ class Projector:
             return
         self._seq = seq
         batch = self._history.add(event)
+        self._lineages.add(seq, event, batch)
         if batch is None:
             return
         run = self._by_batch.setdefault(id(batch), _Run(batch))
@@ -100,7 +108,8 @@ class Projector:
             case EpisodeEnded(outcome=outcome, at_s=at_s):
                 run.points += ((seq, point) for point in run.curves.advance(outcome, at_s=at_s))
             case BatchEnded():
-                run.closing = (seq, close_batch(batch))
+                stops_early = self._lineages.is_arm(event.batch_id)
+                run.closing = (seq, close_batch(batch, stops_early=stops_early))
             case _:
                 pass  # Of no batch, or nothing that is plotted.
 
@@ -110,16 +119,23 @@ class Projector:
         Raises:
             MLFLOW_ERRORS: Some of it is still waiting.
         """
-        if not self._waiting:
+        if not self._waiting and not self._lineages.waiting:
             return None
         if self._runs is None:
             self._runs = self._connect()
+        self._lineages.open(self._runs)
         place = ""
         for key, run in list(self._waiting.items()):
             self._show(run, self._runs)
             place = self._runs.place(run.run_id)
+            self._run_ids[run.batch.started.batch_id] = run.run_id
             del self._waiting[key]
-        return Shown(seq=self._seq, place=place)
+        self._lineages.show(self._runs, self._run_ids.get)
+        return Shown(
+            seq=self._seq,
+            place=self._lineages.place(self._runs) or place,
+            compare=self._lineages.compare(self._runs, self._run_ids.get),
+        )
 
     def _show(self, run: _Run, runs: MlflowRuns) -> None:
         started = run.batch.started
@@ -134,7 +150,11 @@ class Projector:
             run.points.clear()
             return
         if run.opened is not None and run.opened[0] > run.shown:
-            runs.open(run.run_id, params=run_params(started), tags=run_tags(run.batch))
+            runs.open(
+                run.run_id,
+                params=self._lineages.arm_params(started, runs) | run_params(started),
+                tags=run_tags(run.batch) | self._lineages.arm_tags(started),
+            )
             runs.attach(run.run_id, opening_texts(started))
         runs.plot(run.run_id, [point for seq, point in run.points if seq > run.shown])
         if run.closing is not None and run.closing[0] > run.shown:
@@ -149,8 +169,12 @@ class Projector:
         run.points.clear()
 
 
-def main() -> None:
-    """Read the target and then facts from stdin; report on stdout; log on stderr."""
+def main(render: Render | None = None) -> None:
+    """Read the target and then facts from stdin; report on stdout; log on stderr.
+
+    Args:
+        render: Draws a comparison as a page; None draws none.
+    """
     os.nice(5)
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     # Whatever a library prints must not end up between the reports.
@@ -163,7 +187,7 @@ def main() -> None:
     def report(message: FromProjector) -> None:
         reports.write(message.to_json().encode("utf-8") + b"\n")
 
-    serve(Projector(lambda: _connect(target)), facts, report=report)
+    serve(Projector(lambda: _connect(target), render=render), facts, report=report)
     logging.shutdown()
     # The reader waits for a run that has nothing more to say; Python would stumble over it.
     os._exit(0)

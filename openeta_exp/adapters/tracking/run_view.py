@@ -13,6 +13,7 @@ from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.history import BatchHistory
 from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.record import canonical_json
 from openeta_exp.domain.stop import FailureClass
 from openeta_exp.domain.summary import (
@@ -99,10 +100,13 @@ class Closing:
     """Artifacts by name."""
 
 
-def run_name(started: BatchStarted) -> str:
-    """Short: the table of runs cuts names at some twenty characters."""
+def run_name(started: BatchStarted, result: str = "") -> str:
+    """What matters first: the table of runs cuts names at some twenty characters."""
     phase, label = started.phase, started.arm.label
-    return f"g{started.generation} {phase}" + ("" if label == phase else f" {label}")
+    result = f" {result}" if result else ""
+    if phase.endswith(f"-{label}"):
+        return f"g{started.generation} {label}{result} {phase.removesuffix(f'-{label}')}"
+    return f"g{started.generation} {phase}" + ("" if label == phase else f" {label}") + result
 
 
 def identity_tags(batch: BatchHistory) -> dict[str, str]:
@@ -147,7 +151,7 @@ def run_params(started: BatchStarted) -> dict[str, str]:
         "episodes": str(len(started.manifest.episodes)),
         "concurrency": str(started.concurrency),
     }
-    flat = {key: value for key, value in _leaves(started.config) if len(value) <= LONGEST_PARAM}
+    flat = {key: value for key, value in leaves(started.config) if len(value) <= LONGEST_PARAM}
     return fixed | flat
 
 
@@ -160,10 +164,19 @@ def opening_texts(started: BatchStarted) -> dict[str, str]:
     }
 
 
-def close_batch(batch: BatchHistory) -> Closing:
-    """Sum up a batch whose end is known."""
+def close_batch(batch: BatchHistory, *, stops_early: bool = False) -> Closing:
+    """Sum up a batch whose end is known.
+
+    Args:
+        stops_early: The batch is done when enough is known, and what it left out on purpose
+            counts for nothing.
+    """
     started, ended = batch.started, batch.ended
     assert ended is not None, "only an ended batch is closed"
+    if stops_early:
+        run = started.manifest.episodes
+        kept = tuple(spec for spec in run if spec.content_digest in batch.outcomes)
+        started = started.model_copy(update={"manifest": Manifest(episodes=kept or run)})
     outcomes = list(batch.outcomes.values())
     summary = summarise(
         started.manifest,
@@ -182,8 +195,9 @@ def close_batch(batch: BatchHistory) -> Closing:
         ),
         tags={
             # The table of runs shows names and hides metrics until they are asked for.
-            "mlflow.runName": f"{run_name(started)} {summary.tally.success_count}"
-            f"/{summary.tally.episode_count}",
+            "mlflow.runName": run_name(
+                started, f"{summary.tally.success_count}/{summary.tally.episode_count}"
+            ),
             "mlflow.note.content": description(started, summary),
             "mlflow.loggedArtifacts": json.dumps([{"path": OUTCOME_TABLE, "type": "table"}]),
         },
@@ -255,10 +269,11 @@ def _rate_values(name: str, rate: Rate) -> dict[str, float]:
     return {name: rate.value, f"{name}_low": rate.low, f"{name}_high": rate.high}
 
 
-def _leaves(value: JsonValue, prefix: str = "") -> Iterator[tuple[str, str]]:
+def leaves(value: JsonValue, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted name and text of everything inside that is not an object."""
     if isinstance(value, dict) and value:
         for key, each in value.items():
-            yield from _leaves(each, f"{prefix}.{key}" if prefix else key)
+            yield from leaves(each, f"{prefix}.{key}" if prefix else key)
     elif isinstance(value, str):
         yield prefix, value
     else:
