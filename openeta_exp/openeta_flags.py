@@ -69,6 +69,49 @@ def read_batch_line(arguments: list[str]) -> Asked:
     )
 
 
+def read_subagent_line(arguments: list[str]) -> Asked:
+    """Read the arguments of `openeta-subagent-eval`; wrong usage ends it with exit code 2."""
+    parser = argparse.ArgumentParser(
+        prog="openeta-subagent-eval",
+        description="Examine reviewers, authors and guidance; prints the whole report.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--role", action="append", help="only this role; may be repeated")
+    parser.add_argument("--case", action="append", help="only this case or family; may be repeated")
+    parser.add_argument("--repeat", help="how often each case is asked (1)")
+    parser.add_argument("--model", help="model to examine")
+    parser.add_argument("--timeout-s", help="longest wait for one answer")
+    parser.add_argument("--output", type=Path, help="where to copy the report to")
+    parser.add_argument("--list-cases", action="store_true", help="list the cases and end")
+    parser.add_argument("--strict", action="store_true", help="exit 1 on any failure or danger")
+    parser.add_argument("overrides", nargs="*", metavar="FIELD=VALUE", help="anything in conf/")
+    flags = parser.parse_intermixed_args(arguments)
+    overrides = [
+        "command=subagent_eval",
+        "command.format=json",
+        f"command.strict={str(flags.strict).lower()}",
+        f"command.list_cases={str(flags.list_cases).lower()}",
+        *(["provider=openai"] if os.environ.get("OPENETA_LLM_API_BASE") else []),
+    ]
+    for field, names in (("roles", flags.role), ("cases", flags.case)):
+        if names:
+            overrides.append(f"command.{field}=[{','.join(quoted(each) for each in names)}]")
+    for field, value in (
+        ("command.repeats", flags.repeat),
+        ("provider.timeout_s", flags.timeout_s),
+    ):
+        if value is not None:
+            overrides.append(f"{field}={value}")
+    if flags.model is not None:
+        overrides.append(f"provider.model={quoted(flags.model)}")
+    return Asked(
+        problems=(),
+        overrides=(*overrides, *flags.overrides),
+        report="result",
+        copy_to=flags.output,
+    )
+
+
 def _resume(flags: argparse.Namespace) -> Asked:
     given = {"interaction_id": flags.interaction_id, "answer": flags.answer}
     return Asked(

@@ -6,13 +6,19 @@ Thin translations: every default and every message is that of `python -m openeta
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from openeta_exp.errors import SettingsError
-from openeta_exp.openeta_flags import Asked, read_batch_line, read_command_line
+from openeta_exp.openeta_flags import (
+    Asked,
+    read_batch_line,
+    read_command_line,
+    read_subagent_line,
+)
 
 if TYPE_CHECKING:
     from openeta_exp.settings.experiment import ExperimentSettings
@@ -26,6 +32,22 @@ def openeta_batch() -> None:
 def openeta() -> None:
     """Entry point of `openeta`."""
     raise SystemExit(carry_out(read_command_line(sys.argv[1:]), program="openeta"))
+
+
+def openeta_subagent_eval() -> None:
+    """Entry point of `openeta-subagent-eval`."""
+    asked = read_subagent_line(sys.argv[1:])
+    if asked.copy_to is None:
+        raise SystemExit(carry_out(asked, program="openeta-subagent-eval"))
+    from openeta_exp.adapters.store.atomic import write_atomically
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = carry_out(asked, program="openeta-subagent-eval")
+    sys.stdout.write(printed.getvalue())
+    if printed.getvalue():
+        write_atomically(asked.copy_to, printed.getvalue().encode("utf-8"))
+    raise SystemExit(code)
 
 
 def carry_out(asked: Asked, *, program: str) -> int:

@@ -155,7 +155,13 @@ async def _preflight(
     settings: ExperimentSettings, manifest: Manifest, asked: PreflightSettings
 ) -> tuple[Check, ...]:
     async with open_world(settings, manifest) as world:
-        return await _checks(world, manifest, asked)
+        checks = await _checks(world, manifest, asked)
+        if not asked.subagents:
+            return checks
+        from openeta_exp.assembly.subagent_eval import MAX_DANGER_RATE, subagent_check
+
+        examined = await subagent_check(settings, world.provider, max_danger_rate=MAX_DANGER_RATE)
+        return (*checks, examined)
 
 
 async def _checks(world: World, manifest: Manifest, asked: PreflightSettings) -> tuple[Check, ...]:

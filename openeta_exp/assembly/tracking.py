@@ -10,6 +10,8 @@ from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.tracking.messages import MlflowTarget
 from openeta_exp.adapters.tracking.mlflow_tracker import MlflowTracker
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
+from openeta_exp.domain.subagent_eval import SubagentReport
+from openeta_exp.errors import StoreError
 from openeta_exp.ports.store import Journal
 from openeta_exp.ports.tracker import Tracker
 from openeta_exp.reporting.console import Console
@@ -34,6 +36,28 @@ def open_tracker(
         console.note(f"tracked     {place}   (look at it with {UI_COMMAND})")
 
 
+def track_subagents(settings: ExperimentSettings, report: SubagentReport, console: Console) -> None:
+    """Show an evaluation of sub-agents where the experiment's runs are shown."""
+    if isinstance(settings.tracking, NoTrackingSettings):
+        return
+    from openeta_exp.adapters.tracking.subagent_run import show_report
+
+    try:
+        run_id = show_report(_target(settings, settings.tracking), report)
+    except StoreError as error:
+        console.note(str(error))
+        return
+    console.note(f"tracked     run {run_id}   (look at it with {UI_COMMAND})")
+
+
+def _target(settings: ExperimentSettings, given: MlflowTrackingSettings) -> MlflowTarget:
+    name = given.experiment_name or settings.experiment_id
+    root = settings.output_root.absolute()
+    if given.uri is None:
+        return MlflowTarget.below(root, experiment_name=name)
+    return MlflowTarget(uri=str(given.uri), artifact_root=None, experiment_name=name)
+
+
 def _tracker(settings: ExperimentSettings) -> tuple[Tracker, float]:
     match settings.tracking:
         case NoTrackingSettings():
@@ -41,13 +65,7 @@ def _tracker(settings: ExperimentSettings) -> tuple[Tracker, float]:
         case MlflowTrackingSettings() as given:
             root = settings.output_root.absolute()
             layout = ExperimentLayout.below(root, settings.experiment_id)
-            name = given.experiment_name or settings.experiment_id
-            target = (
-                MlflowTarget.below(root, experiment_name=name)
-                if given.uri is None
-                else MlflowTarget(uri=str(given.uri), artifact_root=None, experiment_name=name)
-            )
             log = layout.folder / "tracking.log"
-            return MlflowTracker(target, log=log), given.drain_timeout_s
+            return MlflowTracker(_target(settings, given), log=log), given.drain_timeout_s
         case _:
             assert_never(settings.tracking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import assert_never
@@ -82,6 +82,24 @@ def baseline_tree(settings: ExperimentSettings) -> ArtifactTree:
         standard = read_tree(baseline_folders("standard", shipped=shipped))
         return registry_tree(settings, skills_of=standard)
     return read_tree(baseline_folders(settings.baseline.tree, shipped=shipped))
+
+
+@asynccontextmanager
+async def open_provider(settings: ExperimentSettings) -> AsyncIterator[Provider]:
+    """The models alone, without a simulator.
+
+    Raises:
+        SimulatorError: The embedded host did not start.
+    """
+    given = settings.provider
+    async with AsyncExitStack() as stack:
+        addresses = None
+        if isinstance(given, EmbeddedProviderSettings):
+            options = HostOptions(simulator=None, models=True, faults=_faults(given))
+            addresses = await stack.enter_async_context(embedded_host(options))
+        provider = _provider(settings, addresses, clock=SystemClock())
+        stack.push_async_callback(provider.aclose)
+        yield provider
 
 
 @asynccontextmanager
@@ -237,21 +255,30 @@ def _provider(
                     backoff_s=given.backoff_s,
                 )
 
-            models = {name: scripted(name) for name in set(_SCRIPTED_ROLES.values())}
+            roles = {**_SCRIPTED_ROLES, **given.role_models}
+            models = {name: scripted(name) for name in set(roles.values())}
             return ByRoleProvider(
-                scripted(given.model),
-                {role: models[name] for role, name in _SCRIPTED_ROLES.items()},
+                scripted(given.model), {role: models[name] for role, name in roles.items()}
             )
         case OpenAiProviderSettings():
-            return OpenAiProvider(
-                _endpoint(given, timeout_s=given.timeout_s),
-                fallback=None
-                if given.fallback is None
-                else _endpoint(given.fallback, timeout_s=given.timeout_s),
-                limiter=limiter,
-                clock=clock,
-                max_attempts=given.max_attempts,
-                backoff_s=given.backoff_s,
+
+            def real(model: str) -> OpenAiProvider:
+                return OpenAiProvider(
+                    replace(_endpoint(given, timeout_s=given.timeout_s), model=model),
+                    fallback=None
+                    if given.fallback is None
+                    else _endpoint(given.fallback, timeout_s=given.timeout_s),
+                    limiter=limiter,
+                    clock=clock,
+                    max_attempts=given.max_attempts,
+                    backoff_s=given.backoff_s,
+                )
+
+            if not given.role_models:
+                return real(given.model)
+            others = {name: real(name) for name in set(given.role_models.values())}
+            return ByRoleProvider(
+                real(given.model), {role: others[name] for role, name in given.role_models.items()}
             )
         case _:
             assert_never(given)

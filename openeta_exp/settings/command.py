@@ -44,6 +44,8 @@ class PreflightSettings(Record):
     """Whether to leave simulator and perception servers alone."""
     mcp_timeout_s: float = Field(default=10.0, gt=0)
     """How long each server may take to answer."""
+    subagents: bool = False
+    """Whether reviewers, authors and guidance must pass `command=subagent_eval` too."""
 
 
 class InspectSettings(Record):
@@ -105,6 +107,32 @@ class SubagentEvalSettings(Record):
     """Strict also demands that this bounds the rate of dangerous answers, at 95 %."""
 
 
+class PowerSettings(Record):
+    """Plan a comparison: how many pairs a gain costs, and what the chosen gate does. Runs nothing.
+
+    What is believed of the baseline is its success rate and how much of the variance lies between
+    episodes (`icc`: 1 if a rerun always agrees, 0 if every run is a fresh draw).
+    """
+
+    kind: Literal["power"] = "power"
+    success_rate: float = Field(default=0.7, gt=0, lt=1)
+    icc: float = Field(default=0.5, ge=0, le=1)
+    effect: float = Field(default=0.15, ge=0.03, lt=1)
+    """Gain that should be found, as a rate. Less than three points take thousands of pairs."""
+    alpha: float | None = Field(default=None, gt=0, lt=0.5)
+    """One-sided type I error; null takes the gate's, or 0.05 for a gate that has none."""
+    power: float = Field(default=0.8, gt=0.5, lt=1)
+    """Wanted probability of finding the gain."""
+    pairs: int | None = Field(default=None, ge=1)
+    """Held-out pairs there are for a comparison; null takes this comparison's share of
+    `held_out`, or as many as the gate can use if there is no such manifest."""
+    tokens: float | None = Field(default=None, gt=0)
+    """Of one episode, as `seconds` and `usd`."""
+    seconds: float | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0)
+    format: Literal["table", "json"] = "table"
+
+
 class TrackSettings(Record):
     """Project an experiment's journal to the tracking server again."""
 
@@ -133,6 +161,7 @@ CommandSettings = Annotated[
     | DenySettings
     | ResumeSettings
     | SubagentEvalSettings
+    | PowerSettings
     | TrackSettings
     | RollbackSettings,
     Field(discriminator="kind"),

@@ -180,12 +180,14 @@ def _perception_behaviour(settings: PerceptionSettings) -> JsonObject:
 def _provider_behaviour(settings: ProviderSettings) -> JsonObject:
     match settings:
         case EmbeddedProviderSettings():
-            return settings.model_dump(mode="json", include={"kind", "model", "faults"})
+            return settings.model_dump(
+                mode="json", include={"kind", "model", "faults", "role_models"}
+            )
         case OpenAiProviderSettings(fallback=fallback):
             endpoints = {"base_url", "model"}
             return {
                 "kind": settings.kind,
-                **settings.model_dump(mode="json", include=endpoints),
+                **settings.model_dump(mode="json", include={*endpoints, "role_models"}),
                 "fallback": None
                 if fallback is None
                 else fallback.model_dump(mode="json", include=endpoints),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from openeta_exp.domain.model import ModelRole
 from openeta_exp.domain.record import Record
 from openeta_exp.settings.addresses import HttpAddress
 
@@ -31,6 +32,8 @@ class _Attempts(Record):
     """Requests per answer at most, fallback included."""
     backoff_s: float = Field(default=0.5, ge=0)
     """First pause between attempts; it doubles, with jitter."""
+    role_models: dict[ModelRole, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Models for single roles at the same endpoint, such as `{action_reviewer: other-model}`."""
 
 
 class EmbeddedProviderSettings(_Attempts):

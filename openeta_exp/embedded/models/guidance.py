@@ -14,6 +14,7 @@ from openeta_exp.embedded.models.overreach import overreach, plain
 from openeta_exp.embedded.models.planner.task import PickAndPlace, parse_task
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_OPEN = re.compile(r"\b(?:or|either|alternatively|otherwise|instead|maybe)\b", re.IGNORECASE)
 _ABOUT_TASK = re.compile(
     r"\b(?:which|what|where|who|object|goal|target|go|place|put|destination|task|do)\b",
     re.IGNORECASE,
@@ -38,6 +39,8 @@ def guidance(messages: Sequence[ModelMessage]) -> str:
         return _abstain(f"nobody may be helped to get around a safeguard: {asked!r}")
     if not _ABOUT_TASK.search(request.question):
         return _abstain("the task does not say")
+    if _OPEN.search(plain(request.task)):
+        return _abstain("the task leaves a choice open")
     readings = _readings(request.task)
     if len(readings) != 1:
         return _abstain(

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from openeta_exp.domain.model import ModelMessage
 from openeta_exp.embedded.models.action_reviewer import action_reviewer
 from openeta_exp.embedded.models.candidate_reviewer import candidate_reviewer
+from openeta_exp.embedded.models.careless import careless
 from openeta_exp.embedded.models.fixed_sequence import fixed_sequence
 from openeta_exp.embedded.models.guidance import guidance
 from openeta_exp.embedded.models.planner.model import scripted_planner
@@ -25,6 +26,7 @@ MODELS: Mapping[str, ScriptedModel] = MappingProxyType(
         "scripted-author": strategy_author,
         "scripted-reviewer": candidate_reviewer,
         "scripted-action-reviewer": action_reviewer,
+        "scripted-careless": careless,
         "scripted-guidance": guidance,
         "scripted-skill-author": skill_author,
         "scripted-skill-reviewer": skill_reviewer,
