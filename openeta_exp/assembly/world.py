@@ -14,12 +14,12 @@ import anyio
 from anyio import to_thread
 
 from openeta_exp.adapters.clock import SystemClock
-from openeta_exp.adapters.mcp_connection import Transport
+from openeta_exp.adapters.mcp_connection import Transport, load_mcp
 from openeta_exp.adapters.perception.mcp_perception import McpPerception
 from openeta_exp.adapters.planner.history import HistoryLimits
 from openeta_exp.adapters.planner.model_planner import ModelPlanner, PlannerLimits
 from openeta_exp.adapters.provider.by_role import ByRoleProvider
-from openeta_exp.adapters.provider.endpoint import EndpointConfig
+from openeta_exp.adapters.provider.endpoint import EndpointConfig, load_openai
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
 from openeta_exp.adapters.provider.openai_provider import OpenAiProvider
 from openeta_exp.adapters.simulator.mcp_session import CallLimits
@@ -147,7 +147,8 @@ def _sandbox(stack: AsyncExitStack, settings: ExperimentSettings) -> Sandbox | N
 
 
 def _import_clients() -> None:
-    import openai  # noqa: F401
+    load_mcp()
+    load_openai()
 
 
 async def _embedded(
