@@ -19,6 +19,9 @@ from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.tracking import MlflowTrackingSettings, NoTrackingSettings
 
 UI_COMMAND = "scripts/ui"
+UI_ADDRESS = "http://127.0.0.1:5000"
+"""Where it serves, unless the port is taken."""
+PROJECTOR = "openeta_exp.assembly.projector"
 
 
 @contextmanager
@@ -32,8 +35,13 @@ def open_tracker(
         yield tracker
     finally:
         place = tracker.close(timeout_s=timeout_s)
-    if place is not None:
-        console.note(f"tracked     {place}   (look at it with {UI_COMMAND})")
+    if place is None:
+        return
+    console.note(f"tracked     {place}   (look at it with {UI_COMMAND})")
+    compare = tracker.compare_link
+    if compare is not None:
+        page = compare if compare.startswith("http") else f"{UI_ADDRESS}/{compare}"
+        console.note(f"compare     {page}")
 
 
 def track_subagents(settings: ExperimentSettings, report: SubagentReport, console: Console) -> None:
@@ -66,6 +74,8 @@ def _tracker(settings: ExperimentSettings) -> tuple[Tracker, float]:
             root = settings.output_root.absolute()
             layout = ExperimentLayout.below(root, settings.experiment_id)
             log = layout.folder / "tracking.log"
-            return MlflowTracker(_target(settings, given), log=log), given.drain_timeout_s
+            return MlflowTracker(
+                _target(settings, given), log=log, program=PROJECTOR
+            ), given.drain_timeout_s
         case _:
             assert_never(settings.tracking)

@@ -22,3 +22,11 @@ class Tracker(Protocol):
     def close(self, *, timeout_s: float) -> str | None:
         """Wait for what was published, at most `timeout_s`; return a link to look at, if any."""
         ...
+
+    @property
+    def compare_link(self) -> str | None:
+        """After `close`: a page with the generations of a lineage side by side.
+
+        From `#` on if no server is known that shows it; None if there is nothing to compare.
+        """
+        ...

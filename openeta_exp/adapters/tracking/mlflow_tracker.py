@@ -52,13 +52,21 @@ class MlflowTracker:
     on with a journal, or to rebuild what is missing, publish it from its first fact.
     """
 
-    def __init__(self, target: MlflowTarget, *, log: Path) -> None:
+    def __init__(
+        self,
+        target: MlflowTarget,
+        *,
+        log: Path,
+        program: str = "openeta_exp.adapters.tracking.projector",
+    ) -> None:
         """
         Args:
             log: File for what MLflow has to say, tracebacks included.
+            program: Module to run as the projector.
         """
         self._target = target
         self._log = log
+        self._program = program
         self._facts: queue.SimpleQueue[Fact | Farewell] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._given_up = False
@@ -67,6 +75,7 @@ class MlflowTracker:
         self._closed = False
         self._warned = False
         self._place: str | None = None
+        self._compare: str | None = None
         self._shown = 0
         self._feeder = threading.Thread(target=self._feed, daemon=True, name="mlflow-feeder")
         self._feeder.start()
@@ -95,13 +104,17 @@ class MlflowTracker:
             return None
         return self._place
 
+    @property
+    def compare_link(self) -> str | None:
+        return self._compare
+
     def _feed(self) -> None:
         """Start the projector, pass facts on, and stay until it has ended."""
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "openeta_exp.adapters.tracking.projector"],
+                    [sys.executable, "-m", self._program],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -153,8 +166,8 @@ class MlflowTracker:
                 logger.debug("not a report: %r", line)
                 continue
             match report:
-                case Shown(seq=seq, place=place):
-                    self._shown, self._place = seq, place
+                case Shown(seq=seq, place=place, compare=compare):
+                    self._shown, self._place, self._compare = seq, place, compare
                 case Trouble(message=message):
                     self._warn(
                         f"MLflow does not take what is to be shown ({message}); still trying"

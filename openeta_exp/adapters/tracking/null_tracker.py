@@ -15,3 +15,7 @@ class NullTracker:
 
     def close(self, *, timeout_s: float) -> str | None:
         return None
+
+    @property
+    def compare_link(self) -> str | None:
+        return None
