@@ -91,7 +91,11 @@ async def run_comparison(
     pairs = _PairRunner(plan, rule=rule, run_arm=run_arm, observers=observers, may_spend=may_spend)
     for side in Side:
         observers.tell(plan.arms[side])
-        observers.progress.batch_started(plan.arms[side], already_done=0)
+    observers.progress.batch_started(
+        plan.arms[Side.CANDIDATE],
+        already_done=0,
+        episodes=len(Side) * len(plan.schedule.slots),
+    )
     completed = False
     try:
         answer = await pairs.until_answer()
@@ -107,7 +111,7 @@ async def run_comparison(
                 # The reason of the interruption matters more than its last line.
                 if completed:
                     raise
-            observers.progress.batch_ended(interrupted=not completed)
+        observers.progress.batch_ended(interrupted=not completed)
     return ComparisonRun(
         comparison=pairs.so_far().comparison,
         answer=answer,

@@ -13,8 +13,15 @@ class Progress(Protocol):
     """Called from the event loop, in order, after the journal has the fact. Never raises, never
     waits."""
 
-    def batch_started(self, started: BatchStarted, *, already_done: int) -> None:
-        """A batch begins; `already_done` of its episodes have a verdict from before."""
+    def batch_started(
+        self, started: BatchStarted, *, already_done: int, episodes: int | None = None
+    ) -> None:
+        """A batch begins; `already_done` of its episodes have a verdict from before.
+
+        Args:
+            episodes: How many there are at most, if not one for each row of the manifest: both
+                arms of a comparison are one batch to whoever looks on.
+        """
         ...
 
     def episode_started(self, spec: EpisodeSpec) -> None: ...
@@ -27,7 +34,9 @@ class Progress(Protocol):
 class NoProgress:
     """Tells nobody."""
 
-    def batch_started(self, started: BatchStarted, *, already_done: int) -> None: ...
+    def batch_started(
+        self, started: BatchStarted, *, already_done: int, episodes: int | None = None
+    ) -> None: ...
 
     def episode_started(self, spec: EpisodeSpec) -> None: ...
 

@@ -64,9 +64,15 @@ class Console:
         self._view: BatchView | None = None
         self._live: Live | None = None
 
-    def batch_started(self, started: BatchStarted, *, already_done: int) -> None:
+    def batch_started(
+        self, started: BatchStarted, *, already_done: int, episodes: int | None = None
+    ) -> None:
         self._view = view = BatchView(
-            started, already_done=already_done, now_s=self._now_s, provider=self.provider
+            started,
+            already_done=already_done,
+            episodes=episodes,
+            now_s=self._now_s,
+            provider=self.provider,
         )
         if self._err.is_terminal and view.done < view.total:
             self._live = Live(

@@ -31,11 +31,12 @@ class BatchView:
         started: BatchStarted,
         *,
         already_done: int,
+        episodes: int | None = None,
         now_s: Callable[[], float],
         provider: Callable[[], ProviderMetrics] | None,
     ) -> None:
         self.started = started
-        self.total = len(started.manifest.episodes)
+        self.total = len(started.manifest.episodes) if episodes is None else episodes
         self.already_done = already_done
         self.ended = 0
         self._now_s = now_s
