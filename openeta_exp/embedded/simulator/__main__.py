@@ -65,7 +65,7 @@ async def serve_http(options: SimulatorOptions, *, transport: str, host: str, po
     origin = f"http://{host}:{port}"
     async with (
         SimulatorService.running(options) as service,
-        serving(service) as app,
+        serving(service, loopback_only=host in ("127.0.0.1", "localhost", "::1")) as app,
     ):
         urls = {"url": f"{origin}/mcp", "sse_url": f"{origin}/sse"}
         ready = json.dumps(

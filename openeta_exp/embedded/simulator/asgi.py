@@ -25,17 +25,23 @@ _LOOPBACK = TransportSecuritySettings(
 
 
 @asynccontextmanager
-async def serving(service: SimulatorService) -> AsyncIterator[Starlette]:
+async def serving(
+    service: SimulatorService, *, loopback_only: bool = True
+) -> AsyncIterator[Starlette]:
     """The app, with its MCP sessions running; mount it anywhere while inside.
+
+    `loopback_only` refuses requests that name another host, which is what keeps a web page
+    from reaching a server on its reader's own machine.
 
     A mounted app's own lifespan is never run by its host, so what has to be started is started
     here and not in one. The service is started and ended by whoever made it.
     """
     server = build_server(service)
+    security = _LOOPBACK if loopback_only else None
     sessions = StreamableHTTPSessionManager(
-        app=server, json_response=True, security_settings=_LOOPBACK
+        app=server, json_response=True, security_settings=security
     )
-    sse = SseServerTransport("/sse/messages/", security_settings=_LOOPBACK)
+    sse = SseServerTransport("/sse/messages/", security_settings=security)
 
     async def open_sse(request: Request) -> Response:
         async with sse.connect_sse(request.scope, request.receive, request._send) as streams:

@@ -58,17 +58,16 @@ class FrameMemory:
         mujoco.mj_kinematics(model, self._scratch)
         mujoco.mj_camlight(model, self._scratch)
         camera = self._backend.cameras[snapshot.camera]
-        geoms = renderer.geom_ids(self._scratch, camera)
-        frame = renderer.frame(self._scratch, camera)
-        height, width = geoms.shape
+        segments = renderer.segments(self._scratch, camera)
+        height, width = segments.geom_ids.shape
         pinhole = intrinsics(self._backend, snapshot.camera, width=width, height=height)
         pose = extrinsics(self._backend, snapshot.camera, self._scratch)
         world_from_camera = np.eye(4)
         world_from_camera[:3, :3] = np.reshape(pose.mat, (3, 3)) @ np.diag([1.0, -1.0, -1.0])
         world_from_camera[:3, 3] = pose.pos
         return FrameTruth(
-            segmentation=self._ids_by_geom()[geoms],
-            depth_m=frame.depth_m,
+            segmentation=self._ids_by_geom()[segments.geom_ids],
+            depth_m=segments.depth_m,
             intrinsics=np.array(
                 [[pinhole.fx, 0, pinhole.cx], [0, pinhole.fy, pinhole.cy], [0, 0, 1]], dtype=float
             ),

@@ -23,7 +23,7 @@ from openeta_exp.embedded.simulator.arguments import (
     ObserveEnv,
     ResetEnv,
 )
-from openeta_exp.embedded.simulator.frames import FrameInstance, FrameTruth
+from openeta_exp.embedded.simulator.frames import FrameInstance, FrameSource, FrameTruth
 from openeta_exp.embedded.simulator.rendering_quality import Quality
 from openeta_exp.embedded.simulator.replies import CreateReply, MotionReply, Observation
 from openeta_exp.embedded.simulator.service import SimulatorOptions, SimulatorService
@@ -188,6 +188,12 @@ async def test_any_reply_can_leave_the_images_out(service: SimulatorService) -> 
     assert (lean.cameras, lean.metadata.frames) == ((), {})
     assert lean.metadata.state_digest == first.metadata.state_digest
     assert (moved.observation.cameras, moved.reached_target) == ((), True)
+
+
+async def test_the_service_is_a_frame_source(service: SimulatorService) -> None:
+    source: FrameSource = service
+
+    assert await source.frame_truth("not even a digest") is None
 
 
 async def test_frames_are_served_over_http_next_to_the_tools() -> None:

@@ -249,6 +249,29 @@ async def test_a_process_that_hangs_is_ended_and_named(others: frozenset[int]) -
         assert await start(service)
 
 
+async def test_a_process_that_dies_during_a_call_says_so(service: SimulatorService) -> None:
+    mine = await start(service)
+    (process,) = workers()
+    process.suspend()
+    failures: list[SimulatorError] = []
+
+    async def move() -> None:
+        try:
+            await service.move_to(MoveTo(handle=mine.handle, **FAR))
+        except SimulatorError as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(move)
+        await anyio.wait_all_tasks_blocked()
+        process.kill()
+
+    (failure,) = failures
+    assert failure.code == "simulator_worker_lost"
+    assert "died during 'move'" in str(failure)
+    assert failure.outcome_unknown
+
+
 async def test_closing_does_not_wait_for_a_call_that_never_ends(
     service: SimulatorService,
 ) -> None:
@@ -275,13 +298,18 @@ async def test_closing_does_not_wait_for_a_call_that_never_ends(
 
 async def test_a_cancelled_call_does_not_answer_a_later_one(service: SimulatorService) -> None:
     mine = await start(service)
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        await service.move_to(MoveTo(handle=mine.handle, **FAR))
+    (process,) = workers()
+    process.suspend()
+    async with anyio.create_task_group() as group:
+        group.start_soon(service.move_to, MoveTo(handle=mine.handle, **FAR))
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+        process.resume()
 
     text = await service.observe_env(ObserveEnv(handle=mine.handle))
 
-    assert Observation.from_json(text).metadata.seed == 0
+    # An observation, not the motion's reply, and the motion did run.
+    assert Observation.from_json(text).metadata.sim_step > 0
 
 
 async def test_an_unused_environment_is_closed_after_its_time() -> None:

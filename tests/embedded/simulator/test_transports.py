@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import socket
 
+import anyio
 import pytest
+import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
+from openeta_exp.embedded.simulator.asgi import serving
 from openeta_exp.embedded.simulator.gl import Gl, environment_with
 from openeta_exp.embedded.simulator.mcp_server import build_server
+from openeta_exp.embedded.simulator.rendering_quality import Quality
 from openeta_exp.embedded.simulator.replies import (
     CloseReply,
     CreateReply,
+    ErrorReply,
     MotionReply,
     Observation,
     StepReply,
@@ -100,6 +108,65 @@ async def test_streamable_http_and_sse_reach_the_same_server() -> None:
             over_sse = await play(client)
 
     assert over_http == over_sse
+
+
+async def test_a_host_can_mount_the_server_under_a_path_of_its_own() -> None:
+    options = SimulatorOptions(max_envs=1, quality=Quality.FAST)
+    async with SimulatorService.running(options) as service, serving(service) as app:
+        listener = socket.create_server(("127.0.0.1", 0))
+        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        host = Starlette(routes=[Mount("/simulator", app=app)])
+        server = uvicorn.Server(uvicorn.Config(host, log_level="warning", lifespan="off"))
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.serve, [listener])
+            async with Client(f"{origin}/simulator/mcp") as client:
+                over_http = await play(client)
+            async with Client(sse_client(f"{origin}/simulator/sse")) as client:
+                over_sse = await play(client)
+            server.should_exit = True
+
+    assert over_http == over_sse
+
+
+async def test_two_clients_share_a_server_without_seeing_each_other() -> None:
+    options = SimulatorOptions(max_envs=2, quality=Quality.FAST)
+    async with SimulatorService.running(options) as service:
+        server = build_server(service)
+        motions: list[MotionReply] = []
+
+        async def one() -> None:
+            async with Client(server) as client:
+                motions.append(await play(client))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(one)
+            group.start_soon(one)
+
+    assert motions[0] == motions[1]
+
+
+async def test_what_does_not_fit_the_schema_is_an_error_result_and_what_cannot_be_done_a_reply() -> (
+    None
+):
+    options = SimulatorOptions(max_envs=1, gl_candidates=())
+    async with (
+        SimulatorService.running(options) as service,
+        Client(build_server(service)) as client,
+    ):
+        unfit = await client.call_tool("move_to", {"handle": "h", "x": "far", "y": 0, "z": 0})
+        half = await client.call_tool(
+            "move_to", {"handle": "h", "x": 0, "y": 0, "z": 0, "roll": 180}
+        )
+        unknown = await client.call_tool("fly", {})
+        refused = await client.call_tool("move_to", {"handle": "h", "x": 0, "y": 0, "z": 0})
+
+    assert [unfit.is_error, half.is_error, unknown.is_error] == [True, True, True]
+    assert "x" in text_of(unfit)
+    assert "give roll, pitch and yaw together" in text_of(half)
+    assert text_of(unknown) == "Unknown tool: fly"
+    assert not refused.is_error
+    reply = ErrorReply.from_json(text_of(refused))
+    assert (reply.error, reply.code, reply.fatal) == ("Unknown: h", "unknown_handle", False)
 
 
 async def test_stdio_serves_one_client() -> None:
