@@ -126,12 +126,13 @@ def compose_settings(overrides: Sequence[str]) -> ExperimentSettings:
     Raises:
         SettingsError: With one sentence per mistake.
     """
+    additions = as_additions(overrides)
     try:
         with initialize_config_dir(version_base=VERSION_BASE, config_dir=str(conf_dir())):
-            config = compose("config", as_additions(overrides), return_hydra_config=True)
+            config = compose("config", additions, return_hydra_config=True)
     except COMPOSITION_ERRORS as error:
-        raise composition_error(error, overrides) from error
-    return load_composed(config, overrides=overrides)
+        raise composition_error(error, additions) from error
+    return load_composed(config, overrides=additions)
 
 
 def load_composed(config: DictConfig, *, overrides: Sequence[str]) -> ExperimentSettings:

@@ -6,6 +6,8 @@ checks    command=validate, capacity, preflight
 history   command=inspect, track
 waiting   command=pending, approve, deny
 resume    command=resume
+power     command=power
+sweep     a multirun over generations
 subagent_eval  command=subagent_eval
 publication  command=rollback
 """
@@ -60,6 +62,7 @@ def execute(settings: ExperimentSettings) -> int:
         InspectSettings,
         IterateSettings,
         PendingSettings,
+        PowerSettings,
         PreflightSettings,
         ResumeSettings,
         RollbackSettings,
@@ -104,6 +107,10 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.subagent_eval import subagent_eval
 
             return subagent_eval(settings, examined)
+        case PowerSettings() as planned:
+            from openeta_exp.assembly.power import power
+
+            return power(settings, planned)
         case RollbackSettings() as asked_for:
             from openeta_exp.assembly.publication import rollback
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from openeta_exp.settings.command import IterateSettings, PreflightSettings
+from openeta_exp.settings.command import IterateSettings, PowerSettings, PreflightSettings
 from openeta_exp.settings.lineage import LineageSettings
 from openeta_exp.settings.world import (
     EmbeddedPerceptionSettings,
@@ -33,6 +33,12 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "perception.sam3_url", "no service is named; set it or perception.anygrasp_url"
     command = sections.get("command")
     yield from _generation_misfits(sections)
+    if isinstance(command, PowerSettings) and command.success_rate + command.effect > 1:
+        yield (
+            "command.effect",
+            f"no agent is that much better than one that solves {command.success_rate:g} of its "
+            f"episodes; use at most {1 - command.success_rate:g}",
+        )
     if isinstance(command, PreflightSettings) and command.require_perception:
         missing = _missing_perception(perception)
         if missing:

@@ -66,11 +66,13 @@ class AgentModel:
         baseline = _difficulties(self.success_rate, self.icc)
         candidate = _difficulties(rate, self.icc)
         both = float(np.mean(baseline * candidate))
+        # Of the grid itself, which misses the rates by up to its spacing where ICC is close to 1.
+        first, second = float(np.mean(baseline)), float(np.mean(candidate))
         return PairRates(
-            wins=max(rate - both, 0.0),
-            losses=max(self.success_rate - both, 0.0),
+            wins=max(second - both, 0.0),
+            losses=max(first - both, 0.0),
             both=both,
-            neither=max(1 - rate - self.success_rate + both, 0.0),
+            neither=max(1 - first - second + both, 0.0),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openeta_exp.statistics.agent_model import AgentModel, identical_discordance
+from openeta_exp.statistics.agent_model import AgentModel, PairRates, identical_discordance
 from openeta_exp.statistics.operating import (
     OperatingPoint,
     fixed_operating_point,
@@ -50,7 +50,7 @@ def plan(
         ValueError: If the effect is not positive, or no agent could be that much better or worse.
     """
     rates = model.against(effect)
-    approximate = pairs_needed(effect, discordance=rates.discordance, alpha=alpha, power=power)
+    approximate = connor_pairs(rates, effect=effect, alpha=alpha, power=power)
     n_max = exact_pairs_needed(model, effect=effect, alpha=alpha, power=power)
     design = SequentialDesign(
         alpha=alpha,
@@ -74,12 +74,19 @@ def plan(
     )
 
 
+def connor_pairs(rates: PairRates, *, effect: float, alpha: float, power: float) -> int:
+    """The textbook size for the rates of a gain."""
+    # Where a candidate only ever wins, the discordance is the effect, up to rounding below it.
+    discordance = min(max(rates.discordance, effect), 1.0)
+    return pairs_needed(effect, discordance=discordance, alpha=alpha, power=power)
+
+
 def exact_pairs_needed(
     model: AgentModel, *, effect: float, alpha: float = 0.05, power: float = 0.8
 ) -> int:
     """First size at which the exact one-sided test has the wanted power, enumerated."""
     rates = model.against(effect)
-    connor = pairs_needed(effect, discordance=rates.discordance, alpha=alpha, power=power)
+    connor = connor_pairs(rates, effect=effect, alpha=alpha, power=power)
     # The exact test is the weaker one: it needs more than the formula says, never half of it.
     size = max(1, connor // 2)
     while fixed_operating_point(rates, pairs=size, alpha=alpha).promote < power:
