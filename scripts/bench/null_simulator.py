@@ -37,7 +37,7 @@ TOOLS = (
 )
 
 
-def png(pixels: np.ndarray) -> str:  # type: ignore[type-arg]
+def png(pixels: np.ndarray) -> str:
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, format="PNG", compress_level=1)
     return base64.b64encode(stream.getvalue()).decode("ascii")
