@@ -60,10 +60,17 @@ def strategy_author(messages: Sequence[ModelMessage]) -> str:
             f"{len(episodes) - len(failed)} of {len(episodes)} solved; no failed grasp speaks for "
             "a change"
         )
-    tried = evidence.get("earlier_candidates")
-    if isinstance(tried, list) and tried:
+    if _turned_down(evidence.get("earlier_candidates")):
         return _propose(strategy, changes, revision_of="every change the evidence speaks for")
     return _propose(strategy, changes[:1], revision_of="the loudest change alone")
+
+
+def _turned_down(earlier: JsonValue) -> bool:
+    """Was the latest attempt anything but promoted?"""
+    if not isinstance(earlier, list) or not earlier:
+        return False
+    last = earlier[-1]
+    return isinstance(last, dict) and last.get("stopped_by") != "promoted"
 
 
 def _changes(strategy: GraspStrategy, failed: Sequence[TrainingEpisode]) -> list[Change]:
