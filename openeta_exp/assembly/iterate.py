@@ -23,7 +23,7 @@ from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, Event
 from openeta_exp.domain.gate import GateTiers, Terms
 from openeta_exp.domain.generation import ExperimentResult
-from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split, overlap
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split, other_seeds, overlap
 from openeta_exp.engine.batch import Observers, RunEpisode
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.generation import GenerationEngine, Staff
@@ -46,6 +46,9 @@ from openeta_exp.settings.lineage import (
 )
 from openeta_exp.statistics.multiplicity import LondRule
 from openeta_exp.statistics.preflight import design_report
+
+_CANARY_EPISODES = 10
+"""Enough for a smoke test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,20 +79,29 @@ def _history(store: FolderExperimentStore) -> LineageHistory:
 
 
 def read_splits(settings: ExperimentSettings) -> Splits:
-    """Raises: SettingsError, ManifestError: A manifest is missing or two of them overlap."""
-    problems = [
-        f"{name}: is not set; `command=iterate` needs a train, a canary and a held-out manifest, "
-        f"e.g. `+manifest@{name}=libero_object_heldout`"
-        for name, given in (("canary", settings.canary), ("held_out", settings.held_out))
-        if given is None
-    ]
-    if settings.canary is None or settings.held_out is None:
-        raise SettingsError(problems)
-    splits = Splits(
-        train=settings.read_manifest(),
-        canary=settings.canary.read(),
-        held_out=settings.held_out.read(),
-    )
+    """The three manifests; a canary that is not named is made.
+
+    Raises:
+        SettingsError: The held-out manifest is missing, or two of them overlap.
+        ManifestError: One cannot be read.
+    """
+    if settings.held_out is None:
+        raise SettingsError(
+            "held_out: is not set; `command=iterate` needs episodes that only the gate sees: "
+            "held_out.path=FILE, or e.g. `+manifest@held_out=libero_object_heldout`"
+        )
+    train, held_out = settings.read_manifest(), settings.held_out.read()
+    if settings.canary is not None:
+        canary = settings.canary.read()
+    else:
+        canary = other_seeds(
+            train,
+            unlike=[held_out],
+            at_least=settings.lineage.canary_episodes,
+            at_most=_CANARY_EPISODES,
+        )
+    splits = Splits(train=train, canary=canary, held_out=held_out)
+    problems: list[str] = []
     named = {"manifest": splits.train, "canary": splits.canary, "held_out": splits.held_out}
     for first, second in (("manifest", "canary"), ("manifest", "held_out"), ("canary", "held_out")):
         shared = overlap(named[first], named[second])

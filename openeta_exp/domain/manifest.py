@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
@@ -93,3 +94,27 @@ def overlap(first: Manifest, second: Manifest) -> tuple[tuple[EpisodeId, Episode
         for spec in second.episodes
         if (spec.env_id, spec.seed) in places
     )
+
+
+def other_seeds(
+    like: Manifest, *, unlike: Sequence[Manifest], at_least: int, at_most: int
+) -> Manifest:
+    """A canary without a manifest of its own: the tasks of `like` at seeds that nobody uses.
+
+    Each task once, in order, and again until there are enough; the smallest seeds come first.
+
+    Args:
+        unlike: Manifests whose seeds are taken, besides those of `like`.
+    """
+    taken = {(spec.env_id, spec.seed) for each in (like, *unlike) for spec in each.episodes}
+    tasks: dict[tuple[str, str, str], EpisodeSpec] = {}
+    for spec in like.episodes:
+        tasks.setdefault((spec.env_id, spec.task, digest(spec.scenario)), spec)
+    wanted = max(at_least, min(len(tasks), at_most))
+    chosen: list[EpisodeSpec] = []
+    for spec in itertools.islice(itertools.cycle(tasks.values()), wanted):
+        seed = next(each for each in itertools.count() if (spec.env_id, each) not in taken)
+        taken.add((spec.env_id, seed))
+        name = EpisodeId(f"canary-{len(chosen)}-{spec.episode_id}")
+        chosen.append(spec.model_copy(update={"episode_id": name, "seed": seed}))
+    return Manifest(episodes=tuple(chosen), split=Split.CANARY)

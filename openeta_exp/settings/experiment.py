@@ -96,7 +96,8 @@ class ExperimentSettings(Record):
     """Relative to where the command is started."""
     manifest: ManifestSettings
     canary: ManifestSettings | None = None
-    """The cheap first comparison of `command=iterate`."""
+    """The cheap first comparison of `command=iterate`. Null takes up to ten tasks of `manifest`,
+    each at a seed that neither it nor `held_out` uses."""
     held_out: ManifestSettings | None = None
     """Seen only by the gate of `command=iterate`; each comparison gets a part of its own."""
     generation: int | None = Field(default=None, ge=0)

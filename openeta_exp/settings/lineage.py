@@ -47,6 +47,8 @@ class LineageSettings(Record):
     """Wanted share of false ones among promotions, over all generations."""
     confirmation_pairs: int = Field(default=20, ge=0)
     """Fresh pairs of the last against the first tree at the end; 0 leaves it out."""
+    canary_episodes: int = Field(default=2, ge=1)
+    """Fewest episodes of a canary that has no manifest of its own."""
 
 
 class MoneySettings(Record):

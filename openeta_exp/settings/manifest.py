@@ -21,6 +21,8 @@ class ManifestSettings(Record):
     episodes: tuple[JsonObject, ...] | None = None
     split: Split | None = None
     """Overrides what the file says."""
+    select: tuple[str, ...] | None = None
+    """Ids of the episodes to take, in this order; null takes all."""
 
     @model_validator(mode="after")
     def _names_episodes_once(self) -> Self:
@@ -31,11 +33,13 @@ class ManifestSettings(Record):
         return self
 
     def read(self) -> Manifest:
-        """Raises: ManifestError: With every mistake of the file or the rows."""
+        """Raises: ManifestError: With every mistake of the file, the rows or the selection."""
         if self.path is not None:
             manifest = read_manifest(self.path)
         else:
             manifest = parse_manifest(list(self.episodes or ()), source="manifest.episodes")
+        if self.select is not None:
+            manifest = manifest.select(self.select)
         if self.split is None:
             return manifest
         return Manifest(episodes=manifest.episodes, split=self.split)
