@@ -241,3 +241,11 @@ def description(comparison: Comparison, links: Sequence[str]) -> str:
     if comparison.published is not None:
         lines.append(f"Registry: {comparison.published.sentence}.")
     return "\n\n".join(lines)
+
+
+def is_decisive(comparison: Comparison) -> bool:
+    """Whether a candidate's way ends here."""
+    if comparison.planned.stage != "canary":
+        return True
+    ended = comparison.ended
+    return ended is not None and ended.canary is not None and not ended.canary.passed

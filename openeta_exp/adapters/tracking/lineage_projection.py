@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from openeta_exp.adapters.tracking import comparison_view, lineage_view
 from openeta_exp.adapters.tracking.run_view import HIGH_WATER_TAG, run_params
-from openeta_exp.domain.artifact import Artifact, ArtifactTree
+from openeta_exp.adapters.tracking.version_view import evidence, origin_of, predecessor_of
+from openeta_exp.domain.artifact import Artifact
 from openeta_exp.domain.event import (
     BatchEnded,
     BatchStarted,
@@ -24,7 +25,6 @@ from openeta_exp.domain.event import (
 )
 from openeta_exp.domain.history import BatchHistory
 from openeta_exp.domain.lineage_story import Comparison, Lineages, LineageStory
-from openeta_exp.domain.tree_diff import tree_diff
 
 if TYPE_CHECKING:
     from openeta_exp.adapters.tracking.library import Version
@@ -37,8 +37,6 @@ RunOf = Callable[[str], str | None]
 
 PARENT_TAG = "mlflow.parentRunId"
 _PROMPTS_TAG = "mlflow.linkedPrompts"
-_EVIDENCE_TAG = "mlflow.prompt.run_ids"
-"""The page of a version links to this run."""
 _TRAIN = "train"
 
 
@@ -52,6 +50,7 @@ class _Lineage:
     """The latest batch, for the configuration."""
     train: dict[int, str] = field(default_factory=dict)
     """Batch by generation."""
+    comparison_runs: dict[str, str] = field(default_factory=dict)
     touched: dict[str, int] = field(default_factory=dict)
     """The latest fact about each comparison."""
     tokens: int = 0
@@ -178,11 +177,7 @@ class LineageProjection:
     def _show_comparison(
         self, lineage: _Lineage, comparison: Comparison, runs: MlflowRuns, run_of: RunOf
     ) -> None:
-        run_id, _ = runs.find_or_create(
-            comparison_view.identity_tags(comparison),
-            name=comparison_view.run_name(comparison),
-            started_ms=int(comparison.first_planned_s * 1000),
-        )
+        run_id = self._comparison_run(lineage, comparison, runs)
         version = None
         if comparison.candidate is not None:
             version = self._version(lineage, comparison.candidate.artifact, runs)
@@ -199,7 +194,8 @@ class LineageProjection:
             ),
         }
         tags |= {f"{side}_run": arm for side, arm in arms.items() if arm is not None}
-        if version is not None:
+        if version is not None and not comparison_view.is_decisive(comparison):
+            # A decisive one is linked from the version's side, which shows on both pages.
             tags[_PROMPTS_TAG] = json.dumps(
                 [{"name": version.entry, "version": str(version.number)}]
             )
@@ -214,17 +210,35 @@ class LineageProjection:
         elif lineage.interrupted:
             runs.end(run_id, interrupted=True, at_ms=int(lineage.at_s * 1000))
         if version is not None:
-            runs.library.note(version, _evidence(comparison, run_id, runs))
+            runs.library.note(
+                version,
+                evidence(
+                    comparison,
+                    run_id,
+                    page=runs.page(lineage_view.run_path(runs.experiment_id, run_id)),
+                ),
+            )
         promoted = arms["candidate"] if comparison.promotion is not None else None
         if promoted is not None and comparison.promotion is not None:
             runs.tag(promoted, {"promoted": comparison.promotion.name})
+
+    def _comparison_run(self, lineage: _Lineage, comparison: Comparison, runs: MlflowRuns) -> str:
+        known = lineage.comparison_runs.get(comparison.comparison_id)
+        if known is None:
+            known, _ = runs.find_or_create(
+                comparison_view.identity_tags(comparison),
+                name=comparison_view.run_name(comparison),
+                started_ms=int(comparison.first_planned_s * 1000),
+            )
+            lineage.comparison_runs[comparison.comparison_id] = known
+        return known
 
     def _version(self, lineage: _Lineage, artifact: Artifact, runs: MlflowRuns) -> Version:
         from openeta_exp.adapters.tracking.library import entry_name
 
         story = _story(lineage)
         entry = entry_name(story.experiment_id, artifact)
-        message, diff = _history(story, artifact)
+        message, diff = origin_of(story, artifact)
         return runs.library.keep(entry, artifact, message=message, diff=diff)
 
     def _move_aliases(self, lineage: _Lineage, runs: MlflowRuns) -> None:
@@ -232,7 +246,7 @@ class LineageProjection:
         story = _story(lineage)
         for artifact in story.tree.artifacts:
             champion = self._version(lineage, artifact, runs)
-            before = _predecessor(story, artifact)
+            before = predecessor_of(story, artifact)
             baseline = champion if before is None else self._version(lineage, before, runs)
             runs.library.point("champion", champion)
             if baseline.entry == champion.entry:
@@ -248,13 +262,18 @@ class LineageProjection:
         links = []
         path = _generations_path(lineage, runs, run_of)
         if path is not None:
-            links.append(f"[compare the generations](#{path})")
+            links.append(f"[the generations side by side](#{path})")
+        for comparison in story.comparisons.values():
+            if comparison.promotion is not None:
+                run = self._comparison_run(lineage, comparison, runs)
+                evidence = lineage_view.run_path(runs.experiment_id, run)
+                links.append(f"[why {comparison.promotion.name}](#{evidence})")
         runs.tag(
             lineage.run_id,
             lineage_view.run_tags(story)
             | {"mlflow.note.content": lineage_view.description(story, links=links)},
         )
-        generations, confirms = _asked_for(lineage.started)
+        generations, confirms = lineage_view.asked_for(lineage.started)
         if lineage_view.is_over(story, generations=generations, confirms=confirms):
             runs.end(lineage.run_id, interrupted=False, at_ms=at_ms)
         elif lineage.interrupted:
@@ -322,51 +341,3 @@ def _comparison_links(
         links.append(f"[the candidate's text](#/prompts/{version.entry})")
     links.append(f"[lineage](#{lineage_view.run_path(runs.experiment_id, lineage.run_id)})")
     return links
-
-
-def _history(story: LineageStory, artifact: Artifact) -> tuple[str, str]:
-    """Where an artifact comes from, as a commit message and a difference of texts."""
-    for generation in story.generations.values():
-        for lane in generation.lanes.values():
-            candidate = lane.proposal.candidate
-            if candidate is None or candidate.artifact != artifact:
-                continue
-            before = story.trees.get(candidate.parent_digest, generation.baseline)
-            why = f": {candidate.rationale}" if candidate.rationale else ""
-            message = f"generation {generation.number}, {candidate.origin}{why}"
-            return message, tree_diff(before, candidate.applied_to(before))
-    return "the lineage began with it", ""
-
-
-def _predecessor(story: LineageStory, artifact: Artifact) -> Artifact | None:
-    """What an artifact took the place of when it was promoted; None if it never was."""
-    for comparison in story.comparisons.values():
-        candidate = comparison.candidate
-        if comparison.promotion is None or candidate is None or candidate.artifact != artifact:
-            continue
-        name = candidate.supersedes or artifact.name
-        before: ArtifactTree = comparison.baseline
-        return before.get(artifact.kind, name)
-    return None
-
-
-def _evidence(comparison: Comparison, run_id: str, runs: MlflowRuns) -> dict[str, str]:
-    """What a version's page says of a comparison."""
-    stage = comparison.planned.stage
-    tags = {stage: comparison.sentence, f"{stage}_run": run_id}
-    tags[_EVIDENCE_TAG] = run_id
-    if comparison.promotion is not None:
-        tags["promoted"] = f"generation {comparison.promotion.generation}"
-        tags["evidence"] = runs.page(lineage_view.run_path(runs.experiment_id, run_id))
-    if comparison.published is not None:
-        tags["published"] = comparison.published.standing.value
-    return tags
-
-
-def _asked_for(started: BatchStarted | None) -> tuple[int | None, bool]:
-    """Generations of the lineage, and whether it ends with a confirmation."""
-    asked = None if started is None else started.config.get("lineage")
-    if not isinstance(asked, dict):
-        return None, False
-    generations, pairs = asked.get("generations"), asked.get("confirmation_pairs")
-    return generations if isinstance(generations, int) else None, bool(pairs)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from openeta_exp.adapters.tracking.run_view import Point
+from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison, LineageStory
 from openeta_exp.statistics.intervals import wilson
@@ -151,16 +152,18 @@ def description(story: LineageStory, *, links: Sequence[str]) -> str:
     """Markdown for the top of the run's page.
 
     Args:
-        links: One line each: what to look at next.
+        links: Markdown links to what to look at next.
     """
     promoted = ", ".join(f"{each.name} (g{each.generation})" for each in story.promotions)
     lines = [
         f"**{len(story.generations)} generations; promoted: {promoted or 'nothing'}**",
+        # Early on: the page folds away what comes after a few lines.
+        *([" · ".join(links)] if links else []),
         f"Baseline `{story.first.content_digest[:12]}` → `{story.tree.content_digest[:12]}`",
     ]
     if story.confirmation is not None:
         lines.append(f"Confirmation: {story.confirmation.sentence}")
-    return "\n\n".join([*lines, *(["\n".join(f"- {link}" for link in links)] if links else [])])
+    return "\n\n".join(lines)
 
 
 def is_over(story: LineageStory, *, generations: int | None, confirms: bool) -> bool:
@@ -188,3 +191,12 @@ def compare_path(experiment_id: str, run_ids: Sequence[str]) -> str:
 def run_path(experiment_id: str, run_id: str) -> str:
     """The part after `#` of a run's page."""
     return f"/experiments/{experiment_id}/runs/{run_id}"
+
+
+def asked_for(started: BatchStarted | None) -> tuple[int | None, bool]:
+    """Generations of the lineage, and whether it ends with a confirmation."""
+    asked = None if started is None else started.config.get("lineage")
+    if not isinstance(asked, dict):
+        return None, False
+    generations, pairs = asked.get("generations"), asked.get("confirmation_pairs")
+    return generations if isinstance(generations, int) else None, bool(pairs)
