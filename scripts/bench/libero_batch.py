@@ -2,10 +2,10 @@
 
     scripts/bench/libero_batch.py [--seeds 10]
 
-The bare loop knows the true poses and runs in two processes without server, model, images or records.
-The batch is `python -m openeta_exp` as a user starts it: planner over HTTP, simulator and perception over
-MCP, journal, session traces and MLflow. Ten objects, `--seeds` initial states each; the figure is the
-ratio of wall times, so run it on a quiet machine.
+The bare loop knows the true poses and runs in two processes without server, model, images or
+records. The batch is `python -m openeta_exp` as a user starts it: planner over HTTP, simulator and
+perception over MCP, journal, session traces and MLflow. Ten objects, `--seeds` initial states each;
+the figure is the ratio of wall times, so run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def run_batch(folder: Path, seeds: int) -> tuple[float, int, int]:
     """Wall seconds, successes and episodes of the whole program."""
     from openeta_exp.embedded.simulator.libero_suites import libero_tasks
 
-    tasks = {f"openeta/libero_libero_object_task{task.index}-v0": task.language
+    tasks = {f"openeta/libero_libero_object_task{task.task_index}-v0": task.instruction
              for task in libero_tasks() if task.suite == "libero_object"}  # fmt: skip
     rows = [
         {
