@@ -28,7 +28,8 @@ class SandboxRun:
         value: Of the last expression, as JSON; None if it has none.
         printed: What it wrote, cut at the limit.
         code: None if it ran to its end, else why not (`python_error`, `sandbox_timeout`,
-            `sandbox_memory`, `sandbox_crashed`, `sandbox_forbidden`, `sandbox_output`).
+            `sandbox_memory`, `sandbox_limit`, `sandbox_crashed`, `sandbox_forbidden`,
+            `sandbox_output`).
         message: What went wrong, for the planner.
     """
 

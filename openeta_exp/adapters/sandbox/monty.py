@@ -29,6 +29,7 @@ VIRTUAL_ROOT = "/sandbox"
 MAX_WRITTEN_BYTES = 16 * 1024 * 1024
 """Of one run."""
 _GRACE_S = 5.0
+_LIMITS = ("disk write limit", "suspension limit")
 _FORBIDDEN = ("is not supported in this environment", "No module named", "Permission denied")
 
 
@@ -63,7 +64,8 @@ class MontySandbox:
                             cwd=VIRTUAL_ROOT,
                         )
         except MontyCrashedError as error:
-            return _stopped("sandbox_crashed", str(error), printed)
+            code = "sandbox_timeout" if error.timed_out else "sandbox_crashed"
+            return _stopped(code, str(error), printed)
         except MontyRuntimeError as error:
             return _stopped(_code(error), str(error), printed)
         except MontyError as error:
@@ -123,6 +125,8 @@ def _code(error: MontyRuntimeError) -> str:
             return "sandbox_timeout"
         case MemoryError():
             return "sandbox_memory"
+        case _ if any(words in str(error) for words in _LIMITS):
+            return "sandbox_limit"
         case _ if any(words in str(error) for words in _FORBIDDEN):
             return "sandbox_forbidden"
         case _:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -11,38 +10,15 @@ import pytest
 
 from openeta_exp.adapters.supervision.folder_inbox import FolderApprovalInbox
 from openeta_exp.adapters.supervision.human_gate import HumanGate, HumanSkillJudge, People
-from openeta_exp.domain.approval import AnsweredBy, ApprovalAnswer, ApprovalKind, ApprovalRequest
+from openeta_exp.domain.approval import AnsweredBy, ApprovalAnswer, ApprovalRequest
 from openeta_exp.domain.candidate import ReviewDecision
 from openeta_exp.domain.skill_change import SkillChange
-from openeta_exp.domain.supervision import ActionContext, Authorization
-from openeta_exp.engine.subagent_eval_actions import action_cases
+from openeta_exp.domain.supervision import Authorization
 from openeta_exp.engine.subagent_eval_skills import reviewer_cases
+from tests.approvals import proposed, request
 from tests.manual_clock import ManualClock, SkippingClock, settle
 
 pytestmark = pytest.mark.anyio
-
-
-def proposed(index: int = 1) -> ActionContext:
-    asked = next(action_cases()).asked
-    assert isinstance(asked, ActionContext)
-    return replace(asked, index=index)
-
-
-def request(index: int = 1) -> ApprovalRequest:
-    context = proposed(index)
-    return ApprovalRequest(
-        kind=ApprovalKind.TOOL_CALL,
-        session_id=context.session_id,
-        execution_id=context.execution_id,
-        index=index,
-        task=context.task,
-        name=context.call.name,
-        content=context.call.arguments,
-        reasoning=context.reasoning,
-        evidence=context.evidence,
-        asked_at_s=0.0,
-        expires_at_s=300.0,
-    )
 
 
 def answer(to: ApprovalRequest, *, allowed: bool, reason: str = "") -> ApprovalAnswer:
