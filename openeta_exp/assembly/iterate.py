@@ -239,7 +239,11 @@ def _check_design(plan: LineagePlan, console: Console) -> None:
         plan.gate,
         pairs=min(available, pairs_wanted(plan.gate)),
         tasks=len(tasks),
-        terms=Terms(tier=plan.tier, alpha_cap=lond.level(())),
+        terms=Terms(
+            tier=plan.tier,
+            alpha_cap=lond.level(()),
+            canary_attempts=len(plan.canary.episodes),
+        ),
     )
     if not report.can_promote:
         raise SettingsError([f"gate: {problem}" for problem in report.problems])
