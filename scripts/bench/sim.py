@@ -133,6 +133,15 @@ def goal_of(env_id: str) -> tuple[str, str]:
             return thing, rest[0] if rest else "basket_1"
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Some control steps and what they took; CPU of every process that took part."""
+
+    steps: int
+    wall_s: float
+    cpu_s: float
+
+
 class BareLoop:
     """`backend.step` and nothing else, in a process of its own."""
 
@@ -143,8 +152,8 @@ class BareLoop:
         )
         self._pool.submit(_build_once, env_id).result()
 
-    def steps_per_s(self, steps: int) -> float:
-        return steps / self._pool.submit(_step_many, steps).result()
+    def run(self, steps: int) -> Round:
+        return self._pool.submit(_step_many, steps).result()
 
     def close(self) -> None:
         self._pool.shutdown()
@@ -155,19 +164,18 @@ _built: list[Backend] = []
 
 def _build_once(env_id: str) -> None:
     _built.append(build_backend(env_id))
-    _built[0].reset(0)
     _step_many(50)
 
 
-def _step_many(steps: int) -> float:
-    """Seconds for so many control steps, back and forth in free space."""
+def _step_many(steps: int) -> Round:
+    """So many control steps, back and forth in free space."""
     (backend,) = _built
     backend.reset(0)
     action = np.array([0.1, 0.2, 0.1, 0.0, 0.0, 0.0, -1.0])
-    started = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     for index in range(steps):
         backend.step(action if (index // 20) % 2 == 0 else -action)
-    return time.perf_counter() - started
+    return Round(steps, time.perf_counter() - wall, time.process_time() - cpu)
 
 
 @contextmanager
@@ -186,7 +194,12 @@ def server(*options: str) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Medians over interleaved rounds."""
+    """Medians over interleaved rounds.
+
+    Attributes:
+        ratio: Served over bare steps per second of wall time.
+        cpu_ratio: Bare over served CPU per step; does not care who else uses the machine.
+    """
 
     env_id: str
     cameras: int
@@ -194,6 +207,7 @@ class Speed:
     bare_steps_per_s: float
     served_steps_per_s: float
     ratio: float
+    cpu_ratio: float
     steps_per_call: float
     reset_ms: float
 
@@ -213,48 +227,69 @@ async def measure_served(
 ) -> tuple[Speed, Memory]:
     """Take turns: a bare round, then a round of `move_to` calls, on warmed-up environments."""
     bare = BareLoop(env_id)
+    pairs: list[tuple[Round, Round]] = []
+    calls, resets_s = 0, []
     with server("--quality", quality, "--max-envs", "1") as (url, pid):
         async with Client(url) as client:
             created = CreateReply.from_json(
                 await _call(client, "create_env", env_id=env_id, cameras=list(cameras))
             )
-            served, calls, resets, bares = [], 0, [], []
-            total = 0
+            processes = [pid, *_children(pid)]
             for index in range(rounds + 1):
-                bare_rate = bare.steps_per_s(steps)
+                alone = bare.run(steps)
                 started = time.perf_counter()
                 text = await _call(client, "reset_env", handle=created.handle, seed=index)
                 reset_s = time.perf_counter() - started
                 home = Observation.from_json(text).robot.end_effector_pose.xyz
-                executed, leg, spent_s = 0, 0, 0.0
-                while executed < steps:
-                    x, y, z = (a + b for a, b in zip(home, _LEGS[leg % 2], strict=True))
-                    started = time.perf_counter()
-                    text = await _call(client, "move_to", handle=created.handle, x=x, y=y, z=z)
-                    spent_s += time.perf_counter() - started
-                    executed += MotionReply.from_json(text).steps_executed
-                    leg += 1
+                served, legs = await _travel(client, created.handle, home, processes, steps=steps)
                 # The first round loads textures and compiles; nobody waits for it again.
                 if index > 0:
-                    served.append(executed / spent_s)
-                    bares.append(bare_rate)
-                    resets.append(reset_s)
-                    calls += leg
-                    total += executed
-            memory = memory_of(_children(pid)[0], env_id=env_id, cameras=len(cameras))
+                    pairs.append((alone, served))
+                    resets_s.append(reset_s)
+                    calls += legs
+            memory = memory_of(processes[-1], env_id=env_id, cameras=len(cameras))
     bare.close()
-    ratios = [s / b for s, b in zip(served, bares, strict=True)]
+    median = statistics.median
     speed = Speed(
         env_id=env_id,
         cameras=len(cameras),
         quality=quality,
-        bare_steps_per_s=statistics.median(bares),
-        served_steps_per_s=statistics.median(served),
-        ratio=statistics.median(ratios),
-        steps_per_call=total / calls,
-        reset_ms=1000 * statistics.median(resets),
+        bare_steps_per_s=median(b.steps / b.wall_s for b, _ in pairs),
+        served_steps_per_s=median(s.steps / s.wall_s for _, s in pairs),
+        ratio=median((s.steps / s.wall_s) / (b.steps / b.wall_s) for b, s in pairs),
+        cpu_ratio=median((b.cpu_s / b.steps) / (s.cpu_s / s.steps) for b, s in pairs),
+        steps_per_call=sum(s.steps for _, s in pairs) / calls,
+        reset_ms=1000 * median(resets_s),
     )
     return speed, memory
+
+
+async def _travel(
+    client: Client,
+    handle: str,
+    home: tuple[float, float, float],
+    processes: Sequence[int],
+    *,
+    steps: int,
+) -> tuple[Round, int]:
+    """Move back and forth until so many control steps are done; also tell in how many calls."""
+    executed, leg = 0, 0
+    wall, cpu = time.perf_counter(), _cpu_s(processes)
+    while executed < steps:
+        x, y, z = (a + b for a, b in zip(home, _LEGS[leg % 2], strict=True))
+        text = await _call(client, "move_to", handle=handle, x=x, y=y, z=z)
+        executed += MotionReply.from_json(text).steps_executed
+        leg += 1
+    return Round(executed, time.perf_counter() - wall, _cpu_s(processes) - cpu), leg
+
+
+def _cpu_s(processes: Sequence[int]) -> float:
+    """CPU seconds so far (Linux)."""
+    ticks = 0
+    for pid in processes:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory_of(pid: int, *, env_id: str, cameras: int) -> Memory:
