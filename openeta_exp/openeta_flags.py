@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from openeta_exp.wire.override_text import override_text
+from openeta_exp.iterate_flags import (
+    add_iterate_flags,
+    iterate_overrides,
+    iterate_problems,
+    misplaced,
+)
+from openeta_exp.wire.override_text import override_text, override_texts
 
-COMMANDS = ("preflight", "run", "capacity", "inspect")
+COMMANDS = ("preflight", "run", "iterate", "capacity", "inspect")
 
 _NUMBERS = {
     "concurrency": "concurrency.episodes",
@@ -142,6 +148,7 @@ def read_command_line(arguments: list[str]) -> Asked:
     parser.add_argument("--skip-mcp-check", action="store_true")
     parser.add_argument("--mcp-timeout-s")
     parser.add_argument("--print-full-result", action="store_true")
+    add_iterate_flags(parser)
     flags, unknown = parser.parse_known_intermixed_args(arguments)
     problems: list[str] = []
     if flags.command not in COMMANDS:
@@ -150,14 +157,18 @@ def read_command_line(arguments: list[str]) -> Asked:
         )
     elif unknown:
         problems.append(f"{' '.join(unknown)}: no such flag; `openeta --help` lists them")
-    elif flags.command != "inspect":
-        problems += _missing_manifest(flags)
+    elif flags.command == "iterate":
+        problems += iterate_problems(flags)
+    else:
+        problems += misplaced(flags)
+        problems += _missing_manifest(flags) if flags.command != "inspect" else []
     return Asked(
         problems=tuple(problems),
         overrides=(
             f"command={flags.command}",
             *_shared(flags, experiment_id=flags.experiment_id),
             *(_preflight(flags) if flags.command == "preflight" else ()),
+            *(iterate_overrides(flags) if flags.command == "iterate" else ()),
             *_selection(flags.episode_id),
             *flags.overrides,
         ),
@@ -196,7 +207,8 @@ def _shared(flags: argparse.Namespace, *, experiment_id: str | None) -> list[str
     overrides = _services(flags)
     if flags.approvement:
         overrides.append(f"approvement={flags.approvement}")
-    name = experiment_id or (flags.manifest and _name_after(flags.manifest))
+    manifest = flags.manifest or getattr(flags, "train_manifest", None)
+    name = experiment_id or (manifest and _name_after(manifest))
     if name:
         overrides.append(f"experiment_id={quoted(name)}")
     for flag, field in _TEXTS.items():
@@ -237,7 +249,7 @@ def _preflight(flags: argparse.Namespace) -> list[str]:
 def _selection(episode_ids: list[str] | None) -> list[str]:
     if not episode_ids:
         return []
-    return [f"episodes=[{','.join(quoted(each) for each in episode_ids)}]"]
+    return [f"episodes={override_texts(episode_ids)}"]
 
 
 def _name_after(manifest: str) -> str:

@@ -52,20 +52,23 @@ def openeta_subagent_eval() -> None:
 
 def carry_out(asked: Asked, *, program: str) -> int:
     """Compose, check, execute and report; return the exit code."""
-    from openeta_exp.cli import execute, guarded
+    from openeta_exp.cli import EXIT_INFRASTRUCTURE, execute, guarded
     from openeta_exp.composition import compose_settings
 
     def action() -> int:
         if asked.problems:
             raise SettingsError([f"{program}: {problem}" for problem in asked.problems])
         settings = compose_settings(asked.overrides)
-        if settings.command.kind != "run":
+        if settings.command.kind not in ("run", "iterate"):
             return execute(settings)
         begin_s = time.time()
         # The report alone goes to stdout, for programs to read.
         with contextlib.redirect_stdout(sys.stderr):
             code = guarded(lambda: execute(settings))
-        _report(settings, asked, since_s=begin_s)
+        if settings.command.kind == "run":
+            _report(settings, asked, since_s=begin_s)
+        elif code in (0, EXIT_INFRASTRUCTURE):
+            _report_lineage(settings, full=asked.report == "full")
         return code
 
     return guarded(action)
@@ -92,4 +95,22 @@ def _report(settings: ExperimentSettings, asked: Asked, *, since_s: float) -> No
         return
     result = parse_batch_result(content, source=str(path))
     report = run_report(result, path=path, full=asked.report == "full")
+    Console().text(json.dumps(report, indent=2) + "\n")
+
+
+def _report_lineage(settings: ExperimentSettings, *, full: bool) -> None:
+    from openeta_exp.assembly.history import read_lineage
+    from openeta_exp.reporting.console import Console
+    from openeta_exp.wire.iterate_report import iterate_report
+
+    known = read_lineage(settings)
+    wanted = range(settings.lineage.generations)
+    report = iterate_report(
+        [known.generations[number] for number in wanted if number in known.generations],
+        experiment_id=settings.experiment_id,
+        requested_rounds=settings.lineage.generations,
+        train=known.train,
+        receipts=known.receipts,
+        full=full,
+    )
     Console().text(json.dumps(report, indent=2) + "\n")

@@ -87,14 +87,19 @@ def test_validate_only_prints_what_the_original_prints(tmp_path: Path) -> None:
     assert told["episode_count"] == 3
 
 
-def test_a_later_command_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    ran = program("--command", "iterate", "--rounds", "3", cwd=tmp_path, entry="openeta")
+def test_what_unattended_generations_need_is_said_together(tmp_path: Path) -> None:
+    ran = program(
+        *("--command", "iterate", "--train-manifest", "m.json", "--approvement", "standard"),
+        cwd=tmp_path,
+        entry="openeta",
+    )
 
     assert ran.returncode == 2
-    assert ran.stderr == (
-        "openeta: --command iterate: is not part of this release; "
-        "use preflight, run, capacity, inspect\n"
-    )
+    assert ran.stderr.splitlines() == [
+        "openeta: --validation-manifest: is missing; name a JSON or YAML file of episodes",
+        "openeta: --approvement standard: --command iterate runs unattended and needs "
+        "reviewed_autonomy; `python -m openeta_exp command=iterate` takes any profile",
+    ]
 
 
 def raising(error: BaseException) -> int:

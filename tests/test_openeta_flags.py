@@ -23,9 +23,6 @@ RUN = """--command run --manifest examples/parallel_libero_eval.json
   --experiment-id libero-grasp-v1 --concurrency 4 --provider-concurrency 2
   --episode-id libero-object-0 --episode-id libero-object-4
   --approvement reviewed_autonomy --on-need-human fail"""
-ITERATE = """--command iterate --train-manifest examples/parallel_libero_train.json
-  --validation-manifest examples/parallel_libero_holdout.json --experiment-id libero-grasp-v1
-  --rounds 3 --concurrency 10 --approvement reviewed_autonomy --on-need-human fail"""
 
 
 @pytest.fixture(autouse=True)
@@ -134,10 +131,10 @@ def test_further_overrides_may_stand_anywhere() -> None:
     assert settings(asked).tracking.kind == "none"
 
 
-def test_iterate_is_refused_in_one_sentence() -> None:
-    (iterate,) = command(ITERATE).problems
+def test_a_command_that_does_not_exist_is_refused_in_one_sentence() -> None:
+    (problem,) = command("--command iterat --train-manifest a").problems
 
-    assert "preflight, run, capacity, inspect" in iterate
+    assert "use preflight, run, iterate, capacity, inspect" in problem
 
 
 def test_the_printed_resume_line_is_understood() -> None:
@@ -159,7 +156,7 @@ def test_an_answer_without_a_session_is_refused() -> None:
 
 def test_a_missing_manifest_and_an_unknown_flag_are_said() -> None:
     assert batch("--validate-only").problems[0].startswith("--manifest: is missing")
-    assert "--rounds" in command("--command run --manifest m --rounds 3").problems[0]
+    assert "--turns" in command("--command run --manifest m --turns 3").problems[0]
 
 
 AWKWARD = st.text(st.sampled_from("ab\\\"'${}:,=[]() \n\t#é~+*"), max_size=10)

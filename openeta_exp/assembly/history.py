@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.assembly.tracking import open_tracker
+from openeta_exp.domain.event import GenerationEnded, Published
+from openeta_exp.domain.generation import GenerationResult
+from openeta_exp.domain.publication import Receipt
 from openeta_exp.errors import SettingsError
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.inspect_view import inspect as read_inspection
@@ -16,6 +20,7 @@ from openeta_exp.reporting.inspect_view import inspect_view
 from openeta_exp.settings.command import InspectSettings
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.tracking import NoTrackingSettings
+from openeta_exp.wire.batch_result import BatchResult, parse_batch_result
 
 
 @contextmanager
@@ -31,6 +36,44 @@ def reading_journal(settings: ExperimentSettings) -> Iterator[tuple[SqliteJourna
         yield journal, layout.journal
     finally:
         journal.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLineage:
+    """What an experiment's folder says of its generations.
+
+    Attributes:
+        generations: That have ended, by number.
+        train: Their training results.
+        receipts: What a shared registry answered, by the comparison that was won.
+    """
+
+    generations: Mapping[int, GenerationResult]
+    train: Mapping[int, BatchResult]
+    receipts: Mapping[str, Receipt]
+
+
+def read_lineage(settings: ExperimentSettings) -> KnownLineage:
+    """Raises: SettingsError: There is no such experiment."""
+    layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    generations: dict[int, GenerationResult] = {}
+    receipts: dict[str, Receipt] = {}
+    with reading_journal(settings) as (journal, _):
+        for _, event in journal.events():
+            match event:
+                case GenerationEnded(result=result):
+                    generations[result.generation] = result
+                case Published(comparison_id=comparison_id, receipt=receipt):
+                    receipts[comparison_id] = receipt
+                case _:
+                    pass
+    paths = {number: layout.generation(number).phase("train").result for number in generations}
+    train = {
+        number: parse_batch_result(path.read_bytes(), source=str(path))
+        for number, path in paths.items()
+        if path.is_file()
+    }
+    return KnownLineage(generations=generations, train=train, receipts=receipts)
 
 
 def inspect(settings: ExperimentSettings, asked: InspectSettings) -> int:

@@ -13,13 +13,26 @@ from openeta_exp.wire.batch_result import BatchResult
 SCHEMA_VERSION = "openeta.command_run.v1"
 
 
+def metrics(result: BatchResult) -> JsonObject:
+    """How a batch went, by the original's names."""
+    won = [row for row in result.outcomes if row.status is EpisodeStatus.SUCCESS]
+    return {
+        "episode_count": result.episode_count,
+        "objective_success_count": result.success_count,
+        "objective_success_rate": result.rates.success_rate,
+        "objective_success_episode_ids": [row.episode_id for row in won],
+        "runtime_success_count": result.success_count,
+        "fail_count": result.fail_count,
+        "need_human_count": result.need_human_count,
+    }
+
+
 def run_report(result: BatchResult, *, path: Path, full: bool) -> JsonObject:
     """Metrics, failures and where the whole result lies.
 
     Args:
         full: Whether to add the whole result as `batch`.
     """
-    won = [row for row in result.outcomes if row.status is EpisodeStatus.SUCCESS]
     failures: list[JsonValue] = [
         {
             "episode_id": row.episode_id,
@@ -42,15 +55,7 @@ def run_report(result: BatchResult, *, path: Path, full: bool) -> JsonObject:
         "experiment_id": result.experiment_id,
         "generation": result.generation,
         "result_path": str(path),
-        "metrics": {
-            "episode_count": result.episode_count,
-            "objective_success_count": result.success_count,
-            "objective_success_rate": result.rates.success_rate,
-            "objective_success_episode_ids": [row.episode_id for row in won],
-            "runtime_success_count": result.success_count,
-            "fail_count": result.fail_count,
-            "need_human_count": result.need_human_count,
-        },
+        "metrics": metrics(result),
         "provider_concurrency": None if provider is None else provider.model_dump(mode="json"),
         "failures": failures,
     }

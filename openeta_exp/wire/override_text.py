@@ -1,8 +1,9 @@
-"""A text as the value of a Hydra override."""
+"""Texts as values of Hydra overrides."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 
 def override_text(text: str) -> str:
@@ -15,3 +16,8 @@ def override_text(text: str) -> str:
     plain = re.sub(r'(\\*)"', r'\1\1\\"', plain)
     plain = re.sub(r"(\\+)\Z", r"\1\1", plain)
     return f'"{plain}"'
+
+
+def override_texts(texts: Iterable[str]) -> str:
+    """A list of texts."""
+    return f"[{','.join(override_text(each) for each in texts)}]"
