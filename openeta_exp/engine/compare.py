@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import anyio
 
-from openeta_exp.domain.comparison import PairedComparison, Progress, progress
+from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, EpisodeEnded, EpisodeStarted
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
 from openeta_exp.domain.schedule import Schedule, ScheduledPair
 from openeta_exp.engine.batch import Observers, ended_batch
-from openeta_exp.engine.observe_arm import observe_arm, pair_key
+from openeta_exp.engine.observe_arm import ENVIRONMENT_PINS, observe_arm, pair_key
+from openeta_exp.engine.pair_ledger import PairLedger
 from openeta_exp.engine.prices import Prices
 from openeta_exp.errors import StoreError
 
@@ -24,17 +25,33 @@ Verdict = TypeVar("Verdict", covariant=True)
 RunArm = Callable[[Side, EpisodeSpec], Awaitable[EpisodeOutcome]]
 
 MAX_ATTEMPTS = 3
-"""Runs of one episode of one arm before its pair is given up and replaced."""
+_LOOKS_APART = 50
+"""A look goes through all pairs so far, so there is at most one for every fiftieth part of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """There is no answer yet.
+
+    Attributes:
+        next_look: Valid pairs at which there can be one; None if only the end brings it.
+    """
+
+    next_look: int | None
 
 
 class Rule(Protocol[Verdict]):
-    """Looks at the longest complete prefix of a comparison; a pure function of it."""
+    """Looks at the longest complete prefix of a comparison; a pure function of it.
 
-    def __call__(self, comparison: PairedComparison, *, over: bool) -> Verdict | None:
-        """The answer, or None to go on.
+    Asked again with the same or a longer prefix it gives the same answer, so that a look which
+    comes late costs some pairs and changes no verdict.
+    """
+
+    def __call__(self, comparison: PairedComparison, *, over: bool) -> Verdict | GoOn:
+        """The answer, or when to ask again.
 
         Args:
-            over: No further pair will come. The answer is then never None.
+            over: No further pair will come. There is an answer then.
         """
         ...
 
@@ -47,6 +64,8 @@ class ComparisonPlan:
         arms: One batch per side: its arm, its label, its phase.
         specs: What to run for each scheduled key, reserves included.
         pins: What must not change under way: versions of simulator, harness and models.
+        environment_pins: The same, for what the environment says of itself in every outcome.
+        attempts: Runs of one episode of one arm before its pair is given up and replaced.
     """
 
     comparison_id: str
@@ -56,6 +75,8 @@ class ComparisonPlan:
     pins: Mapping[str, str]
     prices: Prices
     concurrency: int
+    environment_pins: tuple[str, ...] = ENVIRONMENT_PINS
+    attempts: int = MAX_ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +110,12 @@ async def run_comparison(
     """
     begun_s = observers.clock.monotonic_s()
     pairs = _PairRunner(plan, rule=rule, run_arm=run_arm, observers=observers, may_spend=may_spend)
+    reused = pairs.reuse()
     for side in Side:
         observers.tell(plan.arms[side])
     observers.progress.batch_started(
         plan.arms[Side.CANDIDATE],
-        already_done=0,
+        already_done=reused,
         episodes=len(Side) * len(plan.schedule.slots),
     )
     completed = False
@@ -113,7 +135,7 @@ async def run_comparison(
                     raise
         observers.progress.batch_ended(interrupted=not completed)
     return ComparisonRun(
-        comparison=pairs.so_far().comparison,
+        comparison=pairs.ledger.comparison(),
         answer=answer,
         duration_s=observers.clock.monotonic_s() - begun_s,
     )
@@ -128,28 +150,20 @@ class _PairRunner(Generic[Answer]):
     run_arm: RunArm = field(kw_only=True)
     observers: Observers = field(kw_only=True)
     may_spend: Callable[[], bool] = field(kw_only=True)
-    _observed: dict[PairKey, PairObservation] = field(default_factory=dict)
-    _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(default_factory=dict)
-    _running: set[PairKey] = field(default_factory=set)
-    _answer: Answer | None = None
+    ledger: PairLedger = field(init=False)
+    _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(init=False, default_factory=dict)
+    _first: PairObservation | None = field(init=False, default=None)
+    _next_look: int | None = field(init=False, default=None)
+    _answer: Answer | None = field(init=False, default=None)
 
-    def so_far(self) -> Progress:
-        return progress(self.plan.schedule, self._observed.values())
+    def __post_init__(self) -> None:
+        self.ledger = PairLedger(self.plan.schedule)
 
-    async def until_answer(self) -> Answer:
-        self._reuse()
-        self._look()
-        if self._answer is None:
-            async with anyio.create_task_group() as group:
-                for _ in range(self.plan.concurrency):
-                    group.start_soon(self._work, group.cancel_scope)
-        if self._answer is None:
-            self._answer = self.rule(self.so_far().comparison, over=True)
-        assert self._answer is not None, "a rule answers when nothing more will come"
-        return self._answer
+    def reuse(self) -> int:
+        """Take what has a verdict from before: whole pairs now, single sides when they are due.
 
-    def _reuse(self) -> None:
-        """Take what has a verdict from before: whole pairs now, single sides when they are due."""
+        Returns how many episodes that are.
+        """
         for side in Side:
             known = self.observers.journal.outcomes(self.plan.arms[side].arm.content_digest)
             for key, spec in self.plan.specs.items():
@@ -158,29 +172,55 @@ class _PairRunner(Generic[Answer]):
                     self._finished[side, key] = outcome
         for key, spec in self.plan.specs.items():
             if all((side, key) in self._finished for side in Side):
-                self._observed[key] = self._pair(
-                    spec, {side: [self._finished[side, key]] for side in Side}
-                )
+                outcomes = {side: [self._finished[side, key]] for side in Side}
+                grown = self.ledger.add(self._pair(spec, outcomes))
+                self._first = self._first or next(iter(grown), None)
+        # Also without a pair: some comparisons cannot be answered however many follow.
+        self._look(over=False)
+        return len(self._finished)
+
+    async def until_answer(self) -> Answer:
+        if self._answer is None:
+            async with anyio.create_task_group() as group:
+                for _ in range(self.plan.concurrency):
+                    group.start_soon(self._work, group.cancel_scope)
+        if self._answer is None:
+            self._look(over=True)
+        assert self._answer is not None, "a rule answers when nothing more will come"
+        return self._answer
 
     async def _work(self, scope: anyio.CancelScope) -> None:
         while (pair := self._next()) is not None:
-            self._running.add(pair.key)
+            self.ledger.begin(pair.key)
             observation = await self._run(pair)
-            self._running.discard(pair.key)
-            self._observed[pair.key] = observation
-            self._look()
+            self._look_if_due(self.ledger.add(observation))
             if self._answer is not None:
                 # Pairs in flight can no longer change the answer; their money is saved.
                 scope.cancel()
                 return
 
     def _next(self) -> ScheduledPair | None:
-        if self._answer is not None or not self.may_spend():
-            return None
-        return next((pair for pair in self.so_far().missing if pair.key not in self._running), None)
+        return None if self._answer is not None or not self.may_spend() else self.ledger.next()
 
-    def _look(self) -> None:
-        self._answer = self.rule(self.so_far().comparison, over=False)
+    def _look_if_due(self, grown: Sequence[PairObservation]) -> None:
+        """Look where the rule can answer, and at once where a pair is out of the ordinary."""
+        if not grown:
+            return
+        self._first = self._first or grown[0]
+        valid = self.ledger.valid_pairs
+        due = self._next_look is not None and valid >= self._next_look
+        if due or any(_is_remarkable(each, self._first) for each in grown):
+            self._look(over=False)
+
+    def _look(self, *, over: bool) -> None:
+        answer = self.rule(self.ledger.comparison(), over=over)
+        if not isinstance(answer, GoOn):
+            self._answer = answer
+        elif answer.next_look is None:
+            self._next_look = None
+        else:
+            valid = self.ledger.valid_pairs
+            self._next_look = max(answer.next_look, valid + valid // _LOOKS_APART)
 
     async def _run(self, pair: ScheduledPair) -> PairObservation:
         """Both arms back to back on the same key, in the order that was drawn for it."""
@@ -196,7 +236,7 @@ class _PairRunner(Generic[Answer]):
         if finished is not None:
             return [finished]
         outcomes: list[EpisodeOutcome] = []
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(self.plan.attempts):
             self.observers.tell(
                 EpisodeStarted(
                     batch_id=batch.batch_id,
@@ -229,7 +269,18 @@ class _PairRunner(Generic[Answer]):
                 arm=self.plan.arms[side].arm,
                 pins=self.plan.pins,
                 prices=self.plan.prices,
+                environment_pins=self.plan.environment_pins,
             )
             for side in Side
         }
         return PairObservation(baseline=seen[Side.BASELINE], candidate=seen[Side.CANDIDATE])
+
+
+def _is_remarkable(pair: PairObservation, first: PairObservation) -> bool:
+    """Whether a rule may have to stop for this pair, whatever the others say."""
+    return (
+        not pair.valid
+        or pair.candidate.safety_violations > 0
+        or pair.candidate.contract_violations > 0
+        or any(pair.arm(side).fingerprint != first.arm(side).fingerprint for side in Side)
+    )

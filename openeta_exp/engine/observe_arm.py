@@ -35,10 +35,16 @@ def pair_key(spec: EpisodeSpec) -> PairKey:
     )
 
 
-_ENVIRONMENT_PINS = ("backend", "backend_version", "mujoco_version", "gl", "quality")
+ENVIRONMENT_PINS = ("backend", "backend_version", "mujoco_version", "gl", "quality")
 
 
-def fingerprint(arm: Arm, outcome: EpisodeOutcome, *, pins: Mapping[str, str]) -> Fingerprint:
+def fingerprint(
+    arm: Arm,
+    outcome: EpisodeOutcome,
+    *,
+    pins: Mapping[str, str],
+    environment_pins: Sequence[str] = ENVIRONMENT_PINS,
+) -> Fingerprint:
     """An arm's tree, and everything else that must be equal in both arms.
 
     What the simulator said of itself is taken from the outcome, so that episodes of an earlier
@@ -46,7 +52,7 @@ def fingerprint(arm: Arm, outcome: EpisodeOutcome, *, pins: Mapping[str, str]) -
     """
     environment = {
         name: str(outcome.environment[name])
-        for name in _ENVIRONMENT_PINS
+        for name in environment_pins
         if name in outcome.environment
     }
     return Fingerprint(
@@ -61,10 +67,11 @@ def observe_arm(
     arm: Arm,
     pins: Mapping[str, str],
     prices: Prices,
+    environment_pins: Sequence[str] = ENVIRONMENT_PINS,
 ) -> ArmObservation:
     """The last attempt's verdict with the cost of all of them."""
     last = attempts[-1]
-    found = fingerprint(arm, last, pins=pins)
+    found = fingerprint(arm, last, pins=pins, environment_pins=environment_pins)
     cost = total_cost(_cost(outcome, prices) for outcome in attempts)
     key = pair_key(spec)
     match last:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openeta_exp.domain.comparison import PairedComparison
-from openeta_exp.domain.gate import Gate, Terms
+from openeta_exp.domain.gate import Flakiness, Gate, Terms
 from openeta_exp.domain.generation import CanaryReport
 from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.engine.compare import GoOn
+from openeta_exp.errors import InfrastructureError
+from openeta_exp.statistics.flakiness import measure_flakiness
 from openeta_exp.statistics.gate import Continue, judge, review
 
 
@@ -18,11 +21,23 @@ class GateRule:
     gate: Gate
     terms: Terms
 
-    def __call__(self, comparison: PairedComparison, *, over: bool) -> GateVerdict | None:
+    def __call__(self, comparison: PairedComparison, *, over: bool) -> GateVerdict | GoOn:
         if over:
             return judge(comparison, gate=self.gate, terms=self.terms)
         answer = review(comparison, gate=self.gate, terms=self.terms)
-        return None if isinstance(answer, Continue) else answer
+        return GoOn(answer.next_look) if isinstance(answer, Continue) else answer
+
+
+class FlakinessRule:
+    """How often does an agent disagree with itself? Runs every pair; decides nothing."""
+
+    def __call__(self, comparison: PairedComparison, *, over: bool) -> Flakiness | None:
+        """Raises: InfrastructureError: No pair has a verdict on both sides."""
+        if not over:
+            return None
+        if not comparison.pairs:
+            raise InfrastructureError("the A/A comparison brought no pair with a verdict")
+        return measure_flakiness(comparison)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +49,9 @@ class CanaryRule:
 
     comparison_id: str
 
-    def __call__(self, comparison: PairedComparison, *, over: bool) -> CanaryReport | None:
+    def __call__(self, comparison: PairedComparison, *, over: bool) -> CanaryReport | GoOn:
         if not over:
-            return None
+            return GoOn(None)
         runs = comparison.observations
         broke = [pair for pair in runs if pair.candidate.broke]
         unsafe = sum(pair.candidate.safety_violations for pair in runs)
