@@ -106,6 +106,7 @@ def plan(
         tier=tier,
         fdr=0.2,
         confirmation_pairs=8,
+        flakiness_pairs=0,
         prices=Prices(input_usd=1.0, output_usd=4.0),
     )
 

@@ -218,6 +218,7 @@ async def _plan(
         tier=lineage.tier,
         fdr=lineage.fdr,
         confirmation_pairs=lineage.confirmation_pairs,
+        flakiness_pairs=lineage.flakiness_pairs,
         prices=Prices(
             input_usd=settings.money.input_usd_per_million,
             output_usd=settings.money.output_usd_per_million,

@@ -9,7 +9,7 @@ from pydantic import Field
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Promotion, Proposal, Review
 from openeta_exp.domain.episode import EpisodeOutcome
-from openeta_exp.domain.gate import Gate, Terms
+from openeta_exp.domain.gate import Flakiness, Gate, Terms
 from openeta_exp.domain.generation import CanaryReport, GenerationResult
 from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.manifest import Manifest
@@ -163,6 +163,8 @@ class ComparisonEnded(Record):
     stage: str
     verdict: GateVerdict | None
     canary: CanaryReport | None
+    flakiness: Flakiness | None = None
+    """Of an A/A comparison: how often the baseline disagrees with itself."""
     pairs: tuple[PairObservation, ...]
     """Those the verdict rests on, in schedule order, excluded ones included."""
     duration_s: float

@@ -9,7 +9,7 @@ from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Proposal
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import CandidateProposed, GenerationEnded, GenerationStarted
-from openeta_exp.domain.gate import FixedGate, Terms
+from openeta_exp.domain.gate import FixedGate, Flakiness, Terms
 from openeta_exp.domain.generation import (
     ExperimentResult,
     GenerationResult,
@@ -24,8 +24,8 @@ from openeta_exp.domain.verdict import Effect
 from openeta_exp.engine.batch import BatchRun, run_batch
 from openeta_exp.engine.collect import SessionTree, collect_skill_change
 from openeta_exp.engine.lane import Lane, Workshop, compare_trees
-from openeta_exp.engine.lineage_plan import LANES, draw_held_out
-from openeta_exp.engine.rules import GateRule
+from openeta_exp.engine.lineage_plan import LANES, draw_held_out, draw_train_side
+from openeta_exp.engine.rules import FlakinessRule, GateRule
 from openeta_exp.engine.summary import report_batch
 from openeta_exp.ports.author import Author, Reviewer
 from openeta_exp.ports.experiment_store import ExperimentStore
@@ -210,6 +210,7 @@ class GenerationEngine:
             kind=kind,
             tree=tree,
             reviewer=self.staff.reviewer,
+            flakiness=await self._flakiness(),
         )
         return await lane.run(proposal, evidence=evidence)
 
@@ -261,6 +262,28 @@ class GenerationEngine:
         candidate = collect_skill_change(sessions, baseline=baseline)
         reason = "proposed" if candidate is not None else "no verified session changed a skill"
         return Proposal(candidate=candidate, reason=reason)
+
+    async def _flakiness(self) -> Flakiness | None:
+        """Measured once, with the first tree, before the first comparison that uses it."""
+        plan = self.workshop.plan
+        if plan.flakiness_pairs == 0:
+            return None
+        comparison_id = f"{plan.experiment_id}-a-a"
+        known = self.workshop.lineage.comparisons.get(comparison_id)
+        if known is not None:
+            return known.flakiness
+        return await compare_trees(
+            self.workshop,
+            comparison_id=comparison_id,
+            generation=0,
+            stage="a-a",
+            phase="a-a",
+            trees={Side.BASELINE: plan.tree, Side.CANDIDATE: plan.tree},
+            draw=draw_train_side(plan),
+            rule=FlakinessRule(),
+            registered=(None, None),
+            twins=True,
+        )
 
     async def _confirm(self, tree: ArtifactTree) -> tuple[Effect | None, str]:
         """Estimate last against first tree on fresh keys; nothing is decided by it."""

@@ -16,7 +16,7 @@ from openeta_exp.domain.event import (
     ComparisonPlanned,
     Promoted,
 )
-from openeta_exp.domain.gate import Gate, Terms
+from openeta_exp.domain.gate import Flakiness, Gate, Terms
 from openeta_exp.domain.generation import CanaryReport, LaneResult, LaneStop
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.pair import PairKey, Side
@@ -70,6 +70,8 @@ class Lane:
     kind: ArtifactKind
     tree: ArtifactTree
     reviewer: Reviewer
+    flakiness: Flakiness | None = None
+    """How often the first baseline disagrees with itself, if that was measured."""
 
     async def run(self, proposal: Proposal, *, evidence: TrainingEvidence) -> LaneResult:
         """Take a proposal as far as it gets.
@@ -200,6 +202,7 @@ class Lane:
             train_keys=tuple(pair_key(spec).unit for spec in plan.train.episodes),
             spent_keys=self.workshop.lineage.spent_keys(before=comparison_id),
             held_out_exhausted=draw.exhausted,
+            flakiness=self.flakiness,
             canary_attempts=len(plan.canary.episodes),
         )
         return await self._compare(
@@ -273,8 +276,12 @@ async def compare_trees(
     draw: Draw,
     rule: Rule[Answer],
     registered: tuple[Gate | None, Terms | None],
+    twins: bool = False,
 ) -> Answer:
     """Pre-register, run and record a comparison of two trees.
+
+    Args:
+        twins: Both sides are the same tree, and are to be run apart all the same.
 
     Raises:
         StoreError: A fact could not be kept.
@@ -289,6 +296,7 @@ async def compare_trees(
             tree=trees[side],
             manifest=manifest,
             at_s=observers.clock.unix_s(),
+            twin=twins and side is Side.CANDIDATE,
         )
         for side in Side
     }
@@ -337,6 +345,7 @@ async def compare_trees(
             stage=stage,
             verdict=run.answer if isinstance(run.answer, GateVerdict) else None,
             canary=run.answer if isinstance(run.answer, CanaryReport) else None,
+            flakiness=run.answer if isinstance(run.answer, Flakiness) else None,
             pairs=run.comparison.observations,
             duration_s=run.duration_s,
             at_s=observers.clock.unix_s(),

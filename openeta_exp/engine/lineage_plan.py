@@ -36,6 +36,8 @@ class LineagePlan:
 
     Attributes:
         held_out: The pool; each comparison gets a part of it that no other one has seen.
+        flakiness_pairs: Pairs of the first tree with itself, on train-side keys, before anything
+            else; 0 for none.
         confirmation_pairs: Fresh pairs of last against first tree at the end; 0 for none.
     """
 
@@ -54,6 +56,7 @@ class LineagePlan:
     tier: Tier
     fdr: float
     confirmation_pairs: int
+    flakiness_pairs: int
     prices: Prices
 
     @property
@@ -75,11 +78,12 @@ class LineagePlan:
             "packages": digest(dict[str, JsonValue](provenance.packages)),
         }
 
-    def arm(self, label: str, tree: ArtifactTree) -> Arm:
+    def arm(self, label: str, tree: ArtifactTree, *, twin: bool = False) -> Arm:
+        """An arm; a twin behaves the same and is told apart from it all the same."""
         return Arm(
             label=label,
             tree_digest=tree.content_digest,
-            settings=self.behaviour,
+            settings={**self.behaviour, "twin": True} if twin else self.behaviour,
             scripted=self.scripted,
         )
 
@@ -92,13 +96,14 @@ class LineagePlan:
         tree: ArtifactTree,
         manifest: Manifest,
         at_s: float,
+        twin: bool = False,
     ) -> BatchStarted:
         return BatchStarted(
             batch_id=f"{self.experiment_id}-g{generation:03d}-{phase}",
             experiment_id=self.experiment_id,
             generation=generation,
             phase=phase,
-            arm=self.arm(label, tree),
+            arm=self.arm(label, tree, twin=twin),
             manifest=manifest,
             concurrency=self.concurrency,
             config=self.config,
@@ -143,6 +148,23 @@ def draw_canary(plan: LineagePlan, *, turn: int) -> Draw:
         spec.model_copy(update={"repeat": spec.repeat + turn}) for spec in plan.canary.episodes
     )
     schedule = interleave([pair_key(spec) for spec in specs], salt=f"{plan.experiment_id}-{turn}")
+    return Draw(schedule=schedule, specs=specs, exhausted=False)
+
+
+def draw_train_side(plan: LineagePlan) -> Draw:
+    """Train episodes under repeat indices of their own, for pairs of an agent with itself."""
+    episodes = plan.train.episodes
+    first = 10_000  # Beyond every repeat a manifest or a canary uses.
+    specs = tuple(
+        episodes[place % len(episodes)].model_copy(
+            update={
+                "episode_id": f"{episodes[place % len(episodes)].episode_id}-aa{place}",
+                "repeat": first + place // len(episodes),
+            }
+        )
+        for place in range(plan.flakiness_pairs)
+    )
+    schedule = interleave([pair_key(spec) for spec in specs], salt=f"{plan.experiment_id}-aa")
     return Draw(schedule=schedule, specs=specs, exhausted=False)
 
 

@@ -49,6 +49,12 @@ def event_line(event: Event) -> str | None:
             )
         case ComparisonEnded(stage="confirmation", verdict=verdict) if verdict is not None:
             return f"confirmation: {estimate(verdict.effect)}"
+        case ComparisonEnded(flakiness=flakiness) if flakiness is not None:
+            alarm = "; ALARM: the two are not exchangeable" if flakiness.alarm else ""
+            return (
+                f"a-a: the baseline solves {flakiness.success_rate:.0%} and disagrees with itself "
+                f"in {flakiness.discordance:.0%} of {flakiness.pairs} pairs{alarm}"
+            )
         case ComparisonEnded(stage=stage, verdict=verdict) if verdict is not None:
             return f"{stage}: {verdict.sentence()}"
         case Promoted(promotion=promotion):

@@ -45,6 +45,9 @@ class LineageSettings(Record):
     """`local` is good enough to try on, `publish` is fit to publish."""
     fdr: float = Field(default=0.20, gt=0, lt=1)
     """Wanted share of false ones among promotions, over all generations."""
+    flakiness_pairs: int = Field(default=0, ge=0)
+    """Pairs of the first baseline with itself (A/A) before anything else, 40 are a good number;
+    they size `gate.n_max=auto` and raise an alarm if the two arms are not exchangeable."""
     confirmation_pairs: int = Field(default=20, ge=0)
     """Fresh pairs of the last against the first tree at the end; 0 leaves it out."""
     canary_episodes: int = Field(default=2, ge=1)

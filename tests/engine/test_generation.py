@@ -14,7 +14,7 @@ from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Candidate, Proposal, Review, ReviewDecision
 from openeta_exp.domain.episode import EpisodeOutcome
-from openeta_exp.domain.event import BatchStarted, EpisodeEnded, Event
+from openeta_exp.domain.event import BatchStarted, ComparisonEnded, EpisodeEnded, Event
 from openeta_exp.domain.gate import SequentialGate
 from openeta_exp.domain.generation import ExperimentResult, LaneResult, LaneStop
 from openeta_exp.domain.manifest import EpisodeSpec
@@ -265,3 +265,16 @@ async def test_a_lineage_on_disk_is_found_again_by_another_process(tmp_path: Pat
 def test_a_gate_that_cannot_decide_is_no_gate() -> None:
     with pytest.raises(ValueError, match="cannot decide"):
         SequentialGate(n_min=20, n_max=6)
+
+
+async def test_an_agent_is_compared_with_itself_first_where_that_is_asked_for() -> None:
+    result, events = await lineage(19, of=replace(plan(generations=1), flakiness_pairs=12))
+
+    ended = [event for event in events if isinstance(event, ComparisonEnded)]
+    assert [event.stage for event in ended] == ["a-a", "canary", "held-out", "confirmation"]
+    flakiness = ended[0].flakiness
+    assert flakiness is not None
+    assert (flakiness.pairs, flakiness.discordance, flakiness.alarm) == (12, 0.0, False)
+    [lane] = strategy_lanes(result)
+    assert lane.held_out is not None
+    assert lane.held_out.flakiness == flakiness
