@@ -8,6 +8,7 @@ import pytest
 
 from openeta_exp.composition import ComposedOrigin, as_additions, compose_settings, conf_dir
 from openeta_exp.errors import SettingsError
+from openeta_exp.settings.command import ResumeSettings, SubagentEvalSettings
 from openeta_exp.settings.world import EmbeddedSimulatorSettings, McpSimulatorSettings
 
 EXPERIMENTS = sorted(each.stem for each in (conf_dir() / "experiment").glob("*.yaml"))
@@ -174,3 +175,20 @@ def test_services_of_the_environment_fill_what_is_left_open(
 
     assert isinstance(simulator, McpSimulatorSettings)
     assert simulator.url == "http://127.0.0.1:1/mcp"
+
+
+def test_fields_of_the_chosen_command_need_no_prefix_and_texts_no_quotes() -> None:
+    resume = compose_settings(
+        ["command=resume", "session_id=one-1", "interaction_id=i-1", "answer=Yes, the {red} one: 1"]
+    )
+    strict = compose_settings(["command=subagent_eval", "strict=true", "roles=[guidance_agent]"])
+
+    assert resume.command == ResumeSettings(
+        session_id="one-1", interaction_id="i-1", answer="Yes, the {red} one: 1"
+    )
+    assert strict.command == SubagentEvalSettings(strict=True, roles=("guidance_agent",))
+
+
+def test_a_field_of_another_command_is_still_unknown() -> None:
+    with pytest.raises(SettingsError, match="strict"):
+        compose_settings(["command=run", "strict=true"])

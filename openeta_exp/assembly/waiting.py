@@ -66,6 +66,11 @@ def decide(settings: ExperimentSettings, asked: ApproveSettings | DenySettings) 
         for request in desk.inbox.pending():
             if request.interaction_id != asked.interaction_id:
                 continue
+            if request.expires_at_s < clock.unix_s():
+                raise SettingsError(
+                    f"interaction_id = {asked.interaction_id}: nobody waits for it any more; its "
+                    "run has ended"
+                )
             given = ApprovalAnswer(
                 interaction_id=request.interaction_id,
                 request_digest=request.content_digest,
