@@ -65,7 +65,7 @@ def sweep(asked: Sequence[AskedJob]) -> int:
             run_lineages,
             lineages,
             at_once=at_once,
-            is_finished=_is_finished,
+            is_finished=is_finished,
             run_job=partial(_run_job, console=console, alone=at_once == 1),
         )
     )
@@ -111,7 +111,7 @@ def _exit_code(ends: Sequence[LineageEnd[AskedJob]]) -> int:
     return 0 if failed is None else max(failed.exit_code, 1)
 
 
-def _is_finished(job: AskedJob) -> bool:
+def is_finished(job: AskedJob) -> bool:
     """Whether the journal has the end of every generation, under these very settings.
 
     With other settings the job is run, and says itself what has changed.
