@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -41,12 +42,18 @@ class EpisodeSpec(Record):
     tags: JsonObject = Field(default_factory=dict)
     """Inert labels (`metadata` in a manifest file). Never read by the host."""
 
-    @property
+    @cached_property
     def content_digest(self) -> Digest:
         """Identity of the episode: everything that changes what happens, and no label."""
         return Digest(
             digest(self.model_dump(mode="json", exclude={"episode_id": True, "tags": True}))
         )
+
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
+        copied = super().model_copy(update=update, deep=deep)
+        # What was computed once belongs to the original.
+        copied.__dict__.pop("content_digest", None)
+        return copied
 
 
 class Manifest(Record):

@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from scipy.special import betaincinv
-
 from openeta_exp.statistics.roots import falling_root
 
 
@@ -63,6 +61,9 @@ def clopper_pearson(successes: int, attempts: int, *, level: float = 0.95) -> In
     require_counts(successes, 0, pairs=attempts)
     tail = (1 - level) / 2
     failures = attempts - successes
+    # Here, because it takes a second to load that a command without it need not wait.
+    from scipy.special import betaincinv
+
     low = float(betaincinv(successes, failures + 1, tail)) if successes else 0.0
     high = float(betaincinv(successes + 1, failures, 1 - tail)) if failures else 1.0
     return Interval(low, high, level)
