@@ -66,7 +66,8 @@ def carry_out(asked: Asked, *, program: str) -> int:
         with contextlib.redirect_stdout(sys.stderr):
             code = guarded(lambda: execute(settings))
         if settings.command.kind == "run":
-            _report(settings, asked, since_s=begin_s)
+            # What was finished before is reported as it was; a failure only if it wrote anything.
+            _report(settings, asked, since_s=0.0 if code == 0 else begin_s)
         elif code in (0, EXIT_INFRASTRUCTURE):
             _report_lineage(settings, full=asked.report == "full")
         return code
