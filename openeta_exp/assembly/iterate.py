@@ -13,7 +13,7 @@ from openeta_exp.adapters.authoring.model_author import ModelStrategyAuthor
 from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.assembly.people import keep_paused_of
-from openeta_exp.assembly.provenance import provenance
+from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.publication import publishing_registry
 from openeta_exp.assembly.run import episode_world, experiment_store
 from openeta_exp.assembly.tracking import open_tracker
@@ -203,14 +203,13 @@ async def _plan(
         canary=splits.canary,
         held_out=splits.held_out,
         tree=tree,
-        behaviour=settings.behaviour_json(),
+        behaviour=behaviour(settings),
         config=settings.public_json(),
         scripted=is_scripted(settings),
         concurrency=settings.concurrency.episodes,
         provenance=provenance(
             settings,
             splits.train,
-            prompt_digest=world.planner.prompt_digest,
             simulator=await world.simulator.describe(),
             perception={} if world.perception is None else await world.perception.describe(),
         ),

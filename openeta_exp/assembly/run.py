@@ -15,7 +15,7 @@ from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
 from openeta_exp.adapters.supervision.model_skill_author import ModelSkillAuthor
 from openeta_exp.assembly.people import keep_paused_of, supervisors
-from openeta_exp.assembly.provenance import provenance
+from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
 from openeta_exp.domain.artifact import ArtifactTree
@@ -90,7 +90,7 @@ def _is_finished(
     arm = Arm(
         label=PHASE,
         tree_digest=tree.content_digest,
-        settings=settings.behaviour_json(),
+        settings=behaviour(settings),
         scripted=is_scripted(settings),
     )
     known = store.journal.outcomes(arm.content_digest)
@@ -173,14 +173,13 @@ async def batch_plan(
         label=phase,
         manifest=manifest,
         tree=tree,
-        behaviour=settings.behaviour_json(),
+        behaviour=behaviour(settings),
         config=settings.public_json(),
         scripted=is_scripted(settings),
         concurrency=settings.concurrency.episodes,
         provenance=provenance(
             settings,
             manifest,
-            prompt_digest=world.planner.prompt_digest,
             simulator=await world.simulator.describe(),
             perception={} if world.perception is None else await world.perception.describe(),
         ),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.assembly.ending import ENDS_WITH
+from openeta_exp.assembly.provenance import behaviour
 from openeta_exp.assembly.world import baseline_tree
 from openeta_exp.domain.lineage import GenerationRecord, differences
 from openeta_exp.engine.lineage import LineageHistory
@@ -142,9 +143,7 @@ def _is_unchanged(settings: ExperimentSettings, generation: int) -> bool:
     baseline = before.baseline_digest
     if generation == 0:
         baseline = baseline_tree(settings).content_digest
-    now = before.model_copy(
-        update={"behaviour": settings.behaviour_json(), "baseline_digest": baseline}
-    )
+    now = before.model_copy(update={"behaviour": behaviour(settings), "baseline_digest": baseline})
     return not differences(before, now)
 
 

@@ -10,6 +10,7 @@ import pytest
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.assembly.history import read_lineage
+from openeta_exp.assembly.provenance import behaviour
 from openeta_exp.assembly.sweep import AskedJob, is_finished
 from openeta_exp.assembly.world import baseline_tree
 from openeta_exp.composition import compose_settings
@@ -47,7 +48,7 @@ def finished(of: ExperimentSettings) -> list[bool]:
 async def run_generations(of: ExperimentSettings, *numbers: int) -> None:
     """As processes of a sweep would, in the world of `tests.generations`."""
     planned: LineagePlan = replace(
-        plan(generations=len(STEPS), tree=baseline_tree(of)), behaviour=of.behaviour_json()
+        plan(generations=len(STEPS), tree=baseline_tree(of)), behaviour=behaviour(of)
     )
     for number in numbers:
         store = FolderExperimentStore(ExperimentLayout.below(of.output_root, "exp"))

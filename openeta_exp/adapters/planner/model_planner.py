@@ -25,6 +25,11 @@ from openeta_exp.wire.planner_context import render_past_turn, render_system, re
 PROMPT = files("openeta_exp.adapters.planner").joinpath("prompt.md").read_text(encoding="utf-8")
 
 
+def prompt_digest() -> str:
+    """Names the text every conversation starts with."""
+    return hashlib.sha256(PROMPT.encode("utf-8")).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerLimits:
     """Bounds of one conversation."""
@@ -47,7 +52,7 @@ class ModelPlanner:
 
     @property
     def prompt_digest(self) -> str:
-        return hashlib.sha256(PROMPT.encode("utf-8")).hexdigest()
+        return prompt_digest()
 
     @property
     def scripted(self) -> bool:
