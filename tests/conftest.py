@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says something about the machine's other users.
+settings.register_profile("machine-is-shared", deadline=None)
+settings.load_profile("machine-is-shared")
 
 
 @pytest.fixture

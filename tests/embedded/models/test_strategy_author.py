@@ -67,7 +67,9 @@ SOLVED = failed(extents_m=(0.1, 0.06, 0.06)).model_copy(update={"success": True}
 
 
 def ask(
-    *episodes: TrainingEpisode, earlier: tuple[EarlierCandidate, ...] = ()
+    *episodes: TrainingEpisode,
+    earlier: tuple[EarlierCandidate, ...] = (),
+    in_use: GraspStrategy = NAIVE,
 ) -> tuple[str, GraspStrategy | None]:
     evidence = TrainingEvidence(
         experiment_id="exp",
@@ -77,8 +79,8 @@ def ask(
             artifacts=(
                 Artifact(
                     kind=ArtifactKind.GRASP_STRATEGY,
-                    name=NAIVE.strategy_id,
-                    text=render_strategy(NAIVE),
+                    name=in_use.strategy_id,
+                    text=render_strategy(in_use),
                 ),
             )
         ),
@@ -93,14 +95,14 @@ def ask(
     return answer.reason, GraspStrategy.model_validate_json(json.dumps(answer.strategy))
 
 
-def tried(stop: str) -> tuple[EarlierCandidate, ...]:
+def tried(stop: str, *, name: str = "centre_grasp.r2.high") -> tuple[EarlierCandidate, ...]:
     return (
         EarlierCandidate(
             generation=0,
             kind=ArtifactKind.GRASP_STRATEGY,
-            name="centre_grasp.r2.high",
+            name=name,
             content_digest=Digest("a" * 64),
-            text=render_strategy(NAIVE),
+            text=render_strategy(NAIVE.model_copy(update={"strategy_id": name})),
             stop=stop,
             reason="",
         ),
@@ -112,6 +114,20 @@ def test_a_batch_without_failures_speaks_for_no_change() -> None:
 
     assert strategy is None
     assert "1 of 1 solved" in reason
+
+
+def test_where_nothing_failed_fewer_steps_are_tried_and_only_once() -> None:
+    patient = NAIVE.model_copy(
+        update={"motion_policy": NAIVE.motion_policy.model_copy(update={"close_steps": 12})}
+    )
+
+    _, swift = ask(SOLVED, in_use=patient)
+    assert swift is not None
+    assert swift.motion_policy.close_steps < 12
+    again, nothing = ask(SOLVED, in_use=patient, earlier=tried("futile", name=swift.strategy_id))
+
+    assert nothing is None
+    assert "no failed grasp" in again
 
 
 def test_targets_that_were_held_and_lost_are_carried_higher_and_lowered_first() -> None:
