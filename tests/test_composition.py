@@ -90,6 +90,13 @@ def test_a_field_that_an_option_leaves_open_is_traced_to_its_file() -> None:
     )
 
 
+def test_a_field_of_a_gate_is_named_without_its_mode() -> None:
+    assert problems("gate.alpha=3", "gate.alhpa=1") == (
+        "command line: gate.alpha = 3: must be less than 1.0",
+        "command line: gate.alhpa = 1: no such field; did you mean alpha?",
+    )
+
+
 def test_a_field_of_an_experiment_is_traced_to_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("simulator: {quality: best}\n")

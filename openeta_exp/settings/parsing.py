@@ -95,7 +95,7 @@ def _place(loc: Sequence[int | str]) -> _Place:
     known: tuple[str, ...] = ()
     for part in loc:
         options = _models_in(here)
-        kinds = {str(each.model_fields["kind"].default): each for each in options if _kind(each)}
+        kinds = {kind: each for each in options if (kind := _kind(each)) is not None}
         if len(options) > 1 and part in kinds:
             here = kinds[str(part)]
         elif isinstance(part, int):
@@ -114,5 +114,9 @@ def _models_in(annotation: object) -> tuple[type[BaseModel], ...]:
     return tuple(each for inner in get_args(annotation) for each in _models_in(inner))
 
 
-def _kind(model: type[BaseModel]) -> bool:
-    return "kind" in model.model_fields
+def _kind(model: type[BaseModel]) -> str | None:
+    """What tells a model from its alternatives: its `kind`, or the `mode` of a gate."""
+    for name in ("kind", "mode"):
+        if name in model.model_fields:
+            return str(model.model_fields[name].default)
+    return None
