@@ -19,7 +19,8 @@ Triple = Annotated[tuple[float, float, float], Field()]
 class ToolArguments(Record):
     """Arguments of one tool call; tolerant of keys it does not know."""
 
-    model_config = ConfigDict(extra="ignore")
+    # The docstrings become the descriptions that an agent reads.
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
 
 class ListEnvs(ToolArguments):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 _LIBERO = re.compile(r"openeta/libero_(?P<suite>[a-z0-9_.]+)_task(?P<index>\d+)-v0")
 _TABLETOP = re.compile(r"openeta/tabletop_(?P<slug>[a-z0-9_]+)-v0")
@@ -15,6 +16,9 @@ class LiberoId:
 
     suite: str
     task_index: int
+
+    family: ClassVar[str] = "libero"
+    """Processes of one family can be rebuilt for each other's tasks without a restart."""
 
     def __str__(self) -> str:
         return f"openeta/libero_{self.suite}_task{self.task_index}-v0"
@@ -30,6 +34,8 @@ class TabletopId:
     """A task of the tabletop; every task shares one model."""
 
     slug: str
+
+    family: ClassVar[str] = "tabletop"
 
     def __str__(self) -> str:
         return f"openeta/tabletop_{self.slug}-v0"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from openeta_exp.embedded.simulator.env_ids import EnvId
 from openeta_exp.embedded.simulator.gl import Gl
 from openeta_exp.embedded.simulator.worker_process import WorkerProcess
 from openeta_exp.errors import SimulatorError
@@ -29,14 +30,19 @@ class PoolCounts:
     idle: int
     started: int
     reused: int
+    """Handed out with the wanted task already built."""
+    rebuilt: int
+    """Handed out to build another task of the same simulator."""
     replaced: int
+    """Ended to make room for another simulator."""
 
 
 class WorkerPool:
     """At most `capacity` processes. Callers that have to wait are served in order.
 
     An idle process that has the wanted task built is preferred; else a new one is started
-    while there is room; else the idle process that has rested longest makes room.
+    while there is room; else the idle process that has rested longest gives way, by building
+    the wanted task if it runs the same simulator, which saves LIBERO's imports.
     """
 
     def __init__(self, capacity: int, gl: Gl) -> None:
@@ -46,10 +52,10 @@ class WorkerPool:
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._numbers = itertools.count(1)
-        self._started = self._reused = self._replaced = 0
+        self._started = self._reused = self._rebuilt = self._replaced = 0
         self._closed = False
 
-    async def take(self, affinity: str, *, timeout_s: float) -> WorkerProcess:
+    async def take(self, env_id: EnvId, *, timeout_s: float) -> WorkerProcess:
         """A process for the exclusive use of one environment, until `give_back`.
 
         Raises:
@@ -64,7 +70,7 @@ class WorkerPool:
                 f"all {self._capacity} environments are in use; none was closed in {timeout_s:g} s"
             ) from error
         try:
-            worker = await self._pick(affinity)
+            worker = await self._pick(env_id)
         except BaseException:
             self._slots.release()
             raise
@@ -96,26 +102,32 @@ class WorkerPool:
             idle=len(self._idle),
             started=self._started,
             reused=self._reused,
+            rebuilt=self._rebuilt,
             replaced=self._replaced,
         )
 
-    async def _pick(self, affinity: str) -> WorkerProcess:
-        """Runs with a slot held, so one of three ways is always open."""
+    async def _pick(self, env_id: EnvId) -> WorkerProcess:
+        """Runs with a slot held, so one of these ways is always open."""
         for dead in [worker for worker in self._idle if not worker.alive]:
             self._idle.remove(dead)
             await dead.end()
-        match = next((worker for worker in self._idle if worker.affinity == affinity), None)
-        if match is not None:
-            self._idle.remove(match)
+        warm = next((worker for worker in self._idle if worker.affinity == env_id.affinity), None)
+        if warm is not None:
+            self._idle.remove(warm)
             self._reused += 1
-            return match
-        # Claimed before the next await: two callers must not end the same process.
-        victim = None
-        if len(self._idle) + len(self._busy) >= self._capacity:
-            victim = self._idle.pop(0)
-        if victim is not None:
-            logger.info("%s (%s) makes room for %s", victim.name, victim.affinity, affinity)
+            return warm
+        # Claimed before the next await: two callers must not get the same process.
+        if self._idle and len(self._idle) + len(self._busy) >= self._capacity:
+            kin = [worker for worker in self._idle if worker.family == env_id.family]
+            gives_way = kin[0] if kin else self._idle[0]
+            self._idle.remove(gives_way)
+            if kin:
+                self._rebuilt += 1
+                return gives_way
+            logger.info("%s (%s) makes room for %s", gives_way.name, gives_way.affinity, env_id)
             self._replaced += 1
-            await victim.end()
+            await gives_way.end()
         self._started += 1
-        return await WorkerProcess.start(self._gl, name=f"environment-{next(self._numbers)}")
+        worker = await WorkerProcess.start(self._gl, name=f"environment-{next(self._numbers)}")
+        worker.family = env_id.family
+        return worker

@@ -168,14 +168,14 @@ class SimulatorService:
                 code="no_gl",
             )
         try:
-            affinity = parse_env_id(arguments.env_id).affinity
+            env_id = parse_env_id(arguments.env_id)
         except ValueError as error:
             raise ToolRefusal(str(error), code="unknown_env_id") from error
-        worker = await self._pool.take(affinity, timeout_s=self.options.capacity_timeout_s)
+        worker = await self._pool.take(env_id, timeout_s=self.options.capacity_timeout_s)
         kept = False
         try:
-            reused = worker.affinity == affinity
-            worker.affinity = affinity
+            reused = worker.affinity == env_id.affinity
+            worker.affinity = env_id.affinity
             reply = await worker.call(
                 Build(
                     env_id=arguments.env_id,

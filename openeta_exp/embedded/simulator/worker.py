@@ -49,6 +49,9 @@ from openeta_exp.embedded.simulator.replies import (
     StepReply,
     TrajectoryReply,
 )
+from openeta_exp.embedded.simulator.tabletop.adapter import TabletopBackend
+from openeta_exp.embedded.simulator.tabletop.scene import TabletopScene
+from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +79,10 @@ class Worker:
 
     def _build(self, request: Build) -> Answer:
         if self._environment is None or self._env_id != request.env_id:
-            previous = self._environment
-            self._environment = None
-            backend = build_backend(request.env_id, None if previous is None else previous.backend)
+            scene = self._give_up()
+            # Before the next scene is built: two at once would be twice the memory.
+            _return_free_memory()
+            backend = build_backend(request.env_id, scene)
             self._environment = Environment(backend, env_id=request.env_id, gl=self._gl)
             self._env_id = request.env_id
             _return_free_memory()
@@ -112,6 +116,15 @@ class Worker:
             )
         )
 
+    def _give_up(self) -> TabletopScene | None:
+        """Close the environment, keeping what every tabletop task shares."""
+        if self._environment is None:
+            return None
+        backend = self._environment.backend
+        self._environment.close()
+        self._environment = None
+        return backend.scene if isinstance(backend, TabletopBackend) else None
+
 
 def _return_free_memory() -> None:
     """Give back what building needed: 100 MB for LIBERO, for as long as the process lives."""
@@ -121,8 +134,8 @@ def _return_free_memory() -> None:
         trim(0)
 
 
-def build_backend(env_id: str, previous: Backend | None = None) -> Backend:
-    """The simulator behind an env id, reusing what can be reused of an earlier one.
+def build_backend(env_id: str, scene: TabletopScene | None = None) -> Backend:
+    """The simulator behind an env id, on a tabletop scene that is already there, if there is.
 
     Raises:
         EnvironmentFault: If the id is malformed or names nothing installed here.
@@ -133,14 +146,10 @@ def build_backend(env_id: str, previous: Backend | None = None) -> Backend:
         raise EnvironmentFault(str(error), code="unknown_env_id") from error
     match parsed:
         case TabletopId(slug=slug):
-            from openeta_exp.embedded.simulator.tabletop.adapter import TabletopBackend
-            from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
-
             if slug not in TASKS:
                 raise EnvironmentFault(
                     f"no tabletop task {slug!r}; there are {sorted(TASKS)}", code="unknown_env_id"
                 )
-            scene = previous.scene if isinstance(previous, TabletopBackend) else None
             return TabletopBackend(TASKS[slug], scene)
         case LiberoId():
             from openeta_exp.embedded.simulator.libero_backend import LiberoBackend

@@ -62,6 +62,8 @@ class WorkerProcess:
         self.name = name
         self.affinity = ""
         """What the process has built; see `EnvId.affinity`."""
+        self.family = ""
+        """What it has imported; see `EnvId.family`."""
 
     @classmethod
     async def start(cls, gl: Gl, *, name: str) -> WorkerProcess:

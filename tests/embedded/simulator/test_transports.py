@@ -145,9 +145,7 @@ async def test_two_clients_share_a_server_without_seeing_each_other() -> None:
     assert motions[0] == motions[1]
 
 
-async def test_what_does_not_fit_the_schema_is_an_error_result_and_what_cannot_be_done_a_reply() -> (
-    None
-):
+async def test_an_unfit_call_is_an_error_result_and_a_refusal_a_reply() -> None:
     options = SimulatorOptions(max_envs=1, gl_candidates=())
     async with (
         SimulatorService.running(options) as service,
