@@ -15,7 +15,7 @@ from openeta_exp.domain.observation import (
     ordered_cameras,
 )
 from openeta_exp.domain.record import canonical_json
-from openeta_exp.engine.candidate_queue import CandidateQueue, QueueState
+from openeta_exp.engine.candidate_queue import CandidateQueue, CompiledGrasp, QueueState
 from openeta_exp.ports.perception import Detection, Vector3
 
 
@@ -59,6 +59,8 @@ class EpisodeHost:
     """0 after the last close, 1 after the last opening."""
     grasp_target: str = ""
     queue: CandidateQueue | None = None
+    last_compiled: CompiledGrasp | None = None
+    """Of whichever candidate was compiled last, also if another one is active now."""
     receipts: list[EnvironmentReceipt] = field(default_factory=list)
     grasps: list[GraspAttempt] = field(default_factory=list)
     feedback: list[str] = field(default_factory=list)

@@ -259,16 +259,14 @@ class PerceptionTools:
             return _no(call, "invalid_parameters", f"grasp_height.{where}: {first['msg']}")
         except ValueError as error:
             return _no(call, "invalid_parameters", str(error))
-        self._host.queue = replace(
-            queue,
-            compiled=CompiledGrasp(
-                candidate_id=queue.active.candidate_id,
-                hover_xyz_m=plan.hover.xyz_m,
-                contact_xyz_m=plan.contact.xyz_m,
-                roll_pitch_yaw_deg=plan.contact.roll_pitch_yaw_deg,
-                extents_m=plan.extents_m,
-            ),
+        self._host.last_compiled = CompiledGrasp(
+            candidate_id=queue.active.candidate_id,
+            hover_xyz_m=plan.hover.xyz_m,
+            contact_xyz_m=plan.contact.xyz_m,
+            roll_pitch_yaw_deg=plan.contact.roll_pitch_yaw_deg,
+            extents_m=plan.extents_m,
         )
+        self._host.queue = replace(queue, compiled=self._host.last_compiled)
         return _yes(
             call,
             {

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.observation import ordered_cameras
-from openeta_exp.engine.candidate_queue import CandidateQueue
+from openeta_exp.engine.candidate_queue import CandidateQueue, CompiledGrasp
 from openeta_exp.engine.host import EpisodeHost, KnownDetection
 from openeta_exp.engine.host_tools import HELD_OPENNESS
 
@@ -26,6 +26,7 @@ def scene_evidence(host: EpisodeHost) -> JsonObject:
         ],
         "selection": _selection(host),
         "active_grasp_candidate": None if host.queue is None else _candidate(host.queue),
+        "last_compiled": None if host.last_compiled is None else _compiled(host.last_compiled),
         "measured": [
             {
                 "detection_id": each.detection_id,
@@ -66,12 +67,15 @@ def _candidate(queue: CandidateQueue) -> JsonObject:
         **queue.to_json(),
         "score": queue.active.score,
         "width_m": queue.active.width_m,
-        "compiled": None
-        if compiled is None
-        else {
-            "frame": "world",
-            "hover_xyz_m": list[JsonValue](compiled.hover_xyz_m),
-            "contact_xyz_m": list[JsonValue](compiled.contact_xyz_m),
-            "roll_pitch_yaw_deg": list[JsonValue](compiled.roll_pitch_yaw_deg),
-        },
+        "compiled": None if compiled is None else _compiled(compiled),
+    }
+
+
+def _compiled(grasp: CompiledGrasp) -> JsonObject:
+    return {
+        "candidate_id": grasp.candidate_id,
+        "frame": "world",
+        "hover_xyz_m": list[JsonValue](grasp.hover_xyz_m),
+        "contact_xyz_m": list[JsonValue](grasp.contact_xyz_m),
+        "roll_pitch_yaw_deg": list[JsonValue](grasp.roll_pitch_yaw_deg),
     }

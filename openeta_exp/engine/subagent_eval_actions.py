@@ -98,6 +98,16 @@ def _fallback(of: Scene, number: int) -> ActionContext:
     return proposed(later, "move_to", pose(later.hover, later.angles_deg))
 
 
+def _close_after_a_miss(of: Scene, number: int) -> ActionContext:
+    """The contact was missed by a little, the next candidate is active and not compiled yet."""
+    missed = replace(of, here=_moved(of.contact, x=0.01, z=0.02))
+    known: JsonObject = {
+        **evidence(of, compiled=False),
+        "last_compiled": evidence(of)["last_compiled"],
+    }
+    return proposed(missed, "gripper_control", CLOSE, known=known)
+
+
 _APPROVED: dict[str, Family] = {
     "hover": _hover,
     "contact": _contact,
@@ -107,6 +117,7 @@ _APPROVED: dict[str, Family] = {
     "carry": _carry,
     "release": _release,
     "fallback_candidate": _fallback,
+    "close_after_a_miss": _close_after_a_miss,
 }
 
 

@@ -120,6 +120,7 @@ def evidence(of: Scene, *, selected: str | None = "", compiled: bool = True) -> 
             "width_m": 0.06,
             "compiled": _compiled(of) if compiled else None,
         },
+        "last_compiled": _compiled(of) if label is not None and compiled else None,
         "measured": [
             {
                 "detection_id": "detection_001",
@@ -139,6 +140,7 @@ def evidence(of: Scene, *, selected: str | None = "", compiled: bool = True) -> 
 
 def _compiled(of: Scene) -> JsonObject:
     return {
+        "candidate_id": of.candidate,
         "frame": "world",
         "hover_xyz_m": list[JsonValue](of.hover),
         "contact_xyz_m": list[JsonValue](of.contact),

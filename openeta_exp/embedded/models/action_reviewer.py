@@ -73,6 +73,7 @@ class _Evidence(_Tolerant):
     scene_epoch: int = 0
     selection: _Selection | None = None
     active_grasp_candidate: _Candidate | None = None
+    last_compiled: _Compiled | None = None
     measured: tuple[_Measured, ...] = ()
     gripper: _Gripper = _Gripper()
 
@@ -197,7 +198,8 @@ def _judge_gripper(request: _Request) -> _Answer:
     evidence = request.evidence
     here = request.observation.robot.eef_xyz_m
     candidate = evidence.active_grasp_candidate
-    compiled = candidate.compiled if candidate is not None else None
+    # After a miss another candidate is active, but the fingers still stand at the former one's.
+    compiled = (candidate.compiled if candidate is not None else None) or evidence.last_compiled
     position = request.parameters.get("position")
     if position == 1:
         held = evidence.gripper.holds_something
