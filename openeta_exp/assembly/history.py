@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
-from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.domain.event import GenerationEnded, Published
 from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.publication import Receipt
@@ -79,12 +79,19 @@ def read_lineage(settings: ExperimentSettings) -> KnownLineage:
 def inspect(settings: ExperimentSettings, asked: InspectSettings) -> int:
     """Show what has been recorded so far."""
     console = Console()
+    # A long journal is a million small objects that all stay: there is no garbage to look for.
+    gc.disable()
     with reading_journal(settings) as (journal, path):
         found = read_inspection(journal, source=str(path))
+    if asked.batch is not None and not any(each.is_called(asked.batch) for each in found.batches):
+        known = ", ".join(each.short_id for each in found.batches) or "nothing"
+        raise SettingsError(
+            f"command.batch = {asked.batch}: is not in the journal, which has {known}"
+        )
     if asked.format == "json":
         console.text(found.to_json() + "\n")
     else:
-        console.show(inspect_view(found))
+        console.show(inspect_view(found, batch_id=asked.batch))
     return 0
 
 
@@ -92,6 +99,8 @@ def track(settings: ExperimentSettings) -> int:
     """Project the journal to the tracking server again; what is shown already is left alone."""
     if isinstance(settings.tracking, NoTrackingSettings):
         raise SettingsError("tracking = none: there is nowhere to track to; use tracking=mlflow")
+    from openeta_exp.assembly.tracking import open_tracker
+
     with (
         reading_journal(settings) as (journal, _),
         open_tracker(settings, Console(), journal=journal),

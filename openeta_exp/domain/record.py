@@ -16,7 +16,6 @@ class Record(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         ser_json_inf_nan="constants",
     )
 

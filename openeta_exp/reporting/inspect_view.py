@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
-from openeta_exp.domain.event import Arm
+from openeta_exp.domain.event import Arm, ComparisonPlanned
 from openeta_exp.domain.history import BatchHistory, History
 from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.lineage_story import Lineages
 from openeta_exp.domain.record import Record
 from openeta_exp.domain.summary import (
     BatchSummary,
@@ -24,6 +25,11 @@ from openeta_exp.domain.summary import (
     summarise,
 )
 from openeta_exp.ports.store import Journal
+from openeta_exp.reporting.inspect_lineage import (
+    InspectedLineage,
+    inspect_lineage,
+    lineage_lines,
+)
 from openeta_exp.reporting.live_view import counted
 from openeta_exp.reporting.summary_view import percent, summary_view
 from openeta_exp.statistics.intervals import wilson
@@ -52,13 +58,24 @@ class InspectedBatch(Record):
     state: BatchState
     runs: int
     """How often it was started; more than once if it was resumed."""
+    stops_early: bool = False
+    """One side of a comparison, which ends when that is decided: counts are of what it ran."""
     started_at_s: float
     summary: BatchSummary
+    """Over the whole manifest; of an arm that stops early, over what it ran."""
     outcomes: tuple[EpisodeOutcome, ...]
     """In manifest order, without those that have not ended."""
     unfinished_episode_ids: tuple[str, ...]
     running_episode_ids: tuple[str, ...]
     """Begun and not ended. If nothing writes the journal, these attempts are lost."""
+
+    @property
+    def short_id(self) -> str:
+        """Unique within its experiment."""
+        return self.batch_id.removeprefix(f"{self.experiment_id}-")
+
+    def is_called(self, name: str) -> bool:
+        return name in (self.batch_id, self.short_id)
 
 
 class Inspection(Record):
@@ -68,6 +85,7 @@ class Inspection(Record):
     ok: bool = True
     journal: str
     event_count: int
+    lineages: tuple[InspectedLineage, ...] = ()
     batches: tuple[InspectedBatch, ...]
 
 
@@ -77,34 +95,63 @@ def inspect(journal: Journal, *, source: str) -> Inspection:
     Raises:
         StoreError: It cannot be read.
     """
-    history = History()
+    history, lineages = History(), Lineages()
+    arms: set[str] = set()
     last = 0
     for seq, event in journal.events():
         history.add(event)
+        lineages.add(event)
+        if isinstance(event, ComparisonPlanned):
+            arms |= {event.baseline_batch_id, event.candidate_batch_id}
         last = seq
-    batches = tuple(_inspected(batch) for batch in history.batches)
-    return Inspection(journal=source, event_count=last, batches=batches)
+    return Inspection(
+        journal=source,
+        event_count=last,
+        lineages=tuple(inspect_lineage(story) for story in lineages.stories),
+        batches=tuple(
+            _inspected(batch, stops_early=batch.started.batch_id in arms)
+            for batch in history.batches
+        ),
+    )
 
 
-def inspect_view(inspection: Inspection) -> RenderableType:
-    """A table of batches, then each batch by itself."""
+def inspect_view(inspection: Inspection, *, batch_id: str | None = None) -> RenderableType:
+    """Generations, then a table of batches, then each batch by itself.
+
+    Args:
+        batch_id: The batch to show by itself; None is all of them, unless there are generations,
+            which have too many.
+    """
     facts = counted(inspection.event_count, "fact")
     title = Text(f"{inspection.journal}: {facts}", no_wrap=True, overflow="ignore")
     if not inspection.batches:
         return Group(title, Text("no batch has begun"))
-    parts: list[RenderableType] = [title, _batch_table(inspection.batches)]
-    for batch in inspection.batches:
+    chosen = [each for each in inspection.batches if batch_id is None or each.is_called(batch_id)]
+    parts: list[RenderableType] = [title]
+    if batch_id is None:
+        for lineage in inspection.lineages:
+            parts += lineage_lines(lineage)
+        if inspection.lineages:
+            parts.append(_arm_table(inspection.batches))
+            hint = "the episodes of a batch: command.batch=NAME; everything: command.format=json"
+            return Group(*parts, Text(hint, style="dim"))
+        parts.append(_batch_table(inspection.batches))
+    for batch in chosen:
         parts += [summary_view(batch, batch.summary, places=None), *_episodes(batch)]
     return Group(*parts)
 
 
-def _inspected(batch: BatchHistory) -> InspectedBatch:
+def _inspected(batch: BatchHistory, *, stops_early: bool) -> InspectedBatch:
     started, ended = batch.started, batch.ended
     state = BatchState.OPEN
     if ended is not None:
         state = BatchState.INTERRUPTED if ended.interrupted else BatchState.FINISHED
     outcomes = list(batch.outcomes.values())
-    rows = in_manifest_order(started.manifest, outcomes)
+    manifest = started.manifest
+    if stops_early and ended is not None:
+        run = tuple(spec for spec in manifest.episodes if spec.content_digest in batch.outcomes)
+        manifest = manifest.model_copy(update={"episodes": run or manifest.episodes})
+    rows = in_manifest_order(manifest, outcomes)
     return InspectedBatch(
         batch_id=started.batch_id,
         experiment_id=started.experiment_id,
@@ -114,9 +161,10 @@ def _inspected(batch: BatchHistory) -> InspectedBatch:
         arm_digest=started.arm.content_digest,
         state=state,
         runs=batch.runs,
+        stops_early=stops_early,
         started_at_s=started.at_s,
         summary=summarise(
-            started.manifest,
+            manifest,
             outcomes,
             interval=wilson,
             duration_s=batch.duration_s,
@@ -144,6 +192,27 @@ def _batch_table(batches: tuple[InspectedBatch, ...]) -> Table:
             batch.state,
             f"{datetime.fromtimestamp(batch.started_at_s, UTC):%Y-%m-%d %H:%M}",
             str(batch.runs),
+            f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
+            str(tally.success_count),
+            percent(batch.summary.success_over_all),
+        )
+    return table
+
+
+def _arm_table(batches: tuple[InspectedBatch, ...]) -> Table:
+    """A line per batch, for many of one experiment."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in ("batch", "arm", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("ended", "solved"):
+        table.add_column(name, justify="right")
+    table.add_column("rate", no_wrap=True)
+    for batch in batches:
+        tally = batch.summary.tally
+        table.add_row(
+            Text(batch.short_id),
+            batch.arm_digest[:8],
+            batch.state if batch.runs == 1 else f"{batch.state}, run {batch.runs} times",
             f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
             str(tally.success_count),
             percent(batch.summary.success_over_all),

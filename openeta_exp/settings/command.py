@@ -53,6 +53,8 @@ class InspectSettings(Record):
 
     kind: Literal["inspect"] = "inspect"
     format: Literal["table", "json"] = "table"
+    batch: str | None = Field(default=None, min_length=1)
+    """Batch to show episode by episode; null shows generations and a line per batch."""
 
 
 class PendingSettings(Record):

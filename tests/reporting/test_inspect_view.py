@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.event import EpisodeStarted, Event
@@ -12,6 +13,7 @@ from openeta_exp.domain.stop import FailureClass
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.inspect_view import BatchState, Inspection, inspect, inspect_view
 from tests.batches import AT_S, arm, broke, ended, lost, manifest, spec, started, story, won
+from tests.generations import lineage
 
 
 def inspection_of(*events: Event) -> Inspection:
@@ -97,3 +99,60 @@ def test_an_unfinished_batch_has_no_rate_over_results(count: int) -> None:
     inspection = inspection_of(started(manifest(2)), *[ended(broke(spec(0)))] * count)
 
     assert inspection.batches[0].summary.success_over_results.value is None
+
+
+@pytest.mark.anyio
+async def test_generations_are_told_with_every_verdict_in_its_own_words() -> None:
+    registry = MemoryRegistry()
+    _, events = await lineage(16, 4, registry=registry)
+    inspection = inspection_of(*events)
+
+    (found,) = inspection.lineages
+    assert [each.train_successes for each in found.generations] == [3, 5]
+    (lane,) = (each for each in found.generations[0].lanes if each.candidate is not None)
+    assert [each.stage for each in lane.comparisons] == ["canary", "held-out"]
+    assert lane.promotion is not None
+    text = " ".join(shown(inspection).split())
+    assert "grasp_strategy: grip.r2.16 by author:by-the-book (close for 16 steps)" in text
+    assert "held-out PROMOTE superior: 7 fixed, 0 regressed of 16 pairs" in text
+    assert "held-out REJECT" in text
+    assert "stopped held_out_rejected" in text
+    assert "registry grip.r2.16: is now the validated grip" in text
+    assert "1 promotion" in text
+    assert "an estimate that no gate selected" in text
+
+
+@pytest.mark.anyio
+async def test_an_arm_that_stopped_early_is_summed_up_over_what_it_ran() -> None:
+    _, events = await lineage(16)
+    arms = [each for each in inspection_of(*events).batches if each.short_id.endswith("candidate")]
+
+    held_out = next(each for each in arms if "held-out" in each.batch_id)
+    assert held_out.summary.tally.unfinished_count == 0
+    assert held_out.summary.success_over_all.of == 16
+
+
+@pytest.mark.anyio
+async def test_a_lineage_under_way_shows_how_far_it_has_come() -> None:
+    _, events = await lineage(16)
+    planned = next(
+        at
+        for at, event in enumerate(events)
+        if event.kind == "comparison_planned" and event.stage == "held-out"
+    )
+    text = shown(inspection_of(*events[: planned + 1]))
+
+    assert "generation 0 from 6fe767bb: under way" in text
+    assert "held-out  under way: up to 24 pairs" in text
+
+
+@pytest.mark.anyio
+async def test_one_batch_of_many_is_shown_episode_by_episode_on_request() -> None:
+    _, events = await lineage(16)
+    inspection = inspection_of(*events)
+    out = io.StringIO()
+    Console(out=out, err=out).show(inspect_view(inspection, batch_id="g000-train"))
+
+    assert "pick-0-0" not in shown(inspection)
+    assert "pick-0-0" in out.getvalue()
+    assert "canary" not in out.getvalue()

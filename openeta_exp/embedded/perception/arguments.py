@@ -34,7 +34,8 @@ class Refusal(Exception):  # noqa: N818 - the fact, not the category
 class ToolArguments(Record):
     """Arguments of one call; tolerant of keys it does not know."""
 
-    model_config = ConfigDict(extra="ignore")
+    # The docstrings become the descriptions that an agent reads.
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
 
 class Segment(ToolArguments):
