@@ -36,6 +36,9 @@ COMMAND_LINE = "command line"
 
 _PLAIN_OVERRIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)=")
 _SWEEP = re.compile(r"(?:choice|glob|shuffle|sort)\(.*\)", re.DOTALL)
+_NAMED_POLICY = re.compile(r"\+?policy@([^=]+)=(.*)", re.DOTALL)
+_POLICY_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,95}")
+_IMPORT_STRING = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _OPTIONS = re.compile(r"(?!(?i:null|true|false)$)[A-Za-z_][A-Za-z0-9_./,-]*")
 COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
 """What Hydra raises for input it cannot compose."""
@@ -65,8 +68,12 @@ def as_additions(arguments: Sequence[str]) -> list[str]:
     chosen = any(each.startswith("manifest=") for each in arguments)
     rollback = "command=rollback" in arguments
     command = _command_fields(arguments)
+    catalog = any(each.lstrip("+").startswith("catalog=") for each in arguments)
     additions = []
-    for each in (_of_command(argument, command) for argument in arguments):
+    for each in (_of_command(argument, command) for argument in _with_policies(arguments)):
+        if each.startswith("catalog.") and not catalog:
+            additions.append("+catalog=files")
+            catalog = True
         if each.startswith("manifest.path=") and not chosen:
             additions.append("manifest=file")
         elif each.startswith(("canary.path=", "held_out.path=")):
@@ -112,12 +119,60 @@ def _as_addition(argument: str, groups: set[str]) -> str:
     if name not in groups:
         return f"++{argument}"
     if not (_OPTIONS.fullmatch(value) or _SWEEP.fullmatch(value)):
-        options = ", ".join(sorted(each.stem for each in (conf_dir() / name).glob("*.yaml")))
         raise SettingsError(
-            f"{COMMAND_LINE}: {name} = {value!r}: is a group; choose one of {options}, "
+            f"{COMMAND_LINE}: {name} = {value!r}: is a group; choose one of {_listed(name)}, "
             f"or set one of its fields with {name}.FIELD=VALUE"
         )
-    return f"+{argument}" if name == "experiment" else argument
+    if name == "policy":
+        raise SettingsError(
+            f"{COMMAND_LINE}: policy = {value!r}: has no name; write policy@a={value}"
+        )
+    return f"+{argument}" if name in ("experiment", "catalog") else argument
+
+
+def _listed(group: str) -> str:
+    return ", ".join(sorted(each.stem for each in (conf_dir() / group).glob("*.yaml")))
+
+
+def _with_policies(arguments: Sequence[str]) -> Iterator[str]:
+    """Arguments with every policy as Hydra takes it, and the fields of policies at their place."""
+    names = {match[1] for each in arguments if (match := _NAMED_POLICY.fullmatch(each)) is not None}
+    for name in names:
+        if name in _taken_names() or not _POLICY_NAME.fullmatch(name):
+            raise SettingsError(
+                f"{COMMAND_LINE}: policy@{name}: cannot name a policy; use letters, digits and _, "
+                "and nothing the configuration uses itself"
+            )
+    for each in arguments:
+        match = _NAMED_POLICY.fullmatch(each)
+        if match is not None:
+            yield from _policy(match[1], match[2])
+        elif each.lstrip("+").partition(".")[0] in names:
+            yield f"policies.{each.lstrip('+')}"
+        else:
+            yield each
+
+
+def _taken_names() -> set[str]:
+    root = yaml.safe_load((conf_dir() / "config.yaml").read_text(encoding="utf-8"))
+    return {*root, *(each.name for each in conf_dir().iterdir()), "canary", "held_out", "policies"}
+
+
+def _policy(name: str, value: str) -> Iterator[str]:
+    plain = value.strip("'\"")
+    if plain.startswith(("ws://", "wss://")):
+        yield f"+policy@policies.{name}=vla_eval"
+        yield f"policies.{name}.url={override_text(plain)}"
+    elif _IMPORT_STRING.fullmatch(plain):
+        yield f"+policy@policies.{name}=callable"
+        yield f"policies.{name}.target={override_text(plain)}"
+    elif _OPTIONS.fullmatch(value) or _SWEEP.fullmatch(value):
+        yield f"+policy@policies.{name}={value}"
+    else:
+        raise SettingsError(
+            f"{COMMAND_LINE}: policy@{name} = {value!r}: choose one of {_listed('policy')}, or "
+            "write an import string such as my_module:Policy, or a ws:// address"
+        )
 
 
 def compose_settings(overrides: Sequence[str]) -> ExperimentSettings:
@@ -205,7 +260,9 @@ def composition_error(error: Exception, arguments: Sequence[str]) -> SettingsErr
             )
         case MissingConfigException(missing_cfg_file=str(file), options=options):
             group, _, option = file.rpartition("/")
-            typed = any(each.lstrip("+").startswith(f"{group}=") for each in arguments)
+            typed = any(
+                each.lstrip("+").startswith((f"{group}=", f"{group}@")) for each in arguments
+            )
             place = COMMAND_LINE if typed or not group else "conf"
             return SettingsError(
                 f"{place}: {group or 'config'} = {option!r}: no such option; "
@@ -280,6 +337,9 @@ class ComposedOrigin:
         group = self._group_file(path[0])
         if group is not None:
             yield group, path[1:]
+        inner, rest = self._inner_group(path)
+        if inner is not None:
+            yield inner, rest
 
     def _group_file(self, section: str) -> Path | None:
         """The option that a section was composed from: `group`, or `group@section`."""
@@ -288,6 +348,11 @@ class ComposedOrigin:
             if section == (package or group):
                 return self._find(f"{group}/{option}")
         return None
+
+    def _inner_group(self, path: tuple[str, ...]) -> tuple[Path | None, tuple[str, ...]]:
+        """The option that was composed into a part of a section: `group@section.part`."""
+        part = ".".join(path[:2])
+        return (self._group_file(part) if len(path) > 1 else None), path[2:]
 
     def _find(self, name: str) -> Path | None:
         paths = (directory / f"{name}.yaml" for directory in self.directories)

@@ -54,13 +54,20 @@ def test_every_option_of_every_group_is_a_section() -> None:
         "rollback": ["command.strategy=top-grasp", "command.reason=test"],
         "mcp": ["simulator.url=http://127.0.0.1:1/mcp", "perception=none"],
         "openai": ["provider.base_url=http://127.0.0.1:1/v1", "provider.model=m"],
+        "files": ["catalog.path=my_catalog"],
+        "check": ["catalog.path=my_catalog"],
+        "compare": ["catalog.path=my_catalog", "policy@a=m:A", "policy@b=m:B"],
+        "callable": ["x.target=m:A"],
+        "model_server": ["x.target=m:A"],
+        "vla_eval": ["x.url=ws://127.0.0.1:1"],
     }
     for option in sorted(conf_dir().glob("*/*.yaml")):
         group = option.parent.name
         if group in ("experiment", "perception"):
             continue
         filler = fillers.get(f"{group}/{option.stem}") or fillers.get(option.stem, [])
-        compose_settings([f"{group}={option.stem}", *filler])
+        chosen = "policy@x" if group == "policy" else group
+        compose_settings([f"{chosen}={option.stem}", *filler])
 
 
 def test_an_experiment_can_be_named_without_a_plus() -> None:
@@ -165,6 +172,54 @@ def test_a_manifest_of_another_role_is_traced_to_its_file() -> None:
 
     assert found.startswith("command line: canary.path = 3")
     assert origin(["canary", "split"]) == "conf/manifest/tabletop_canary.yaml"
+
+
+def test_policies_keep_the_order_of_the_command_line() -> None:
+    settings = compose_settings(
+        [
+            "command=compare",
+            "catalog.path=my_catalog",
+            "policy@z=my_module:Policy",
+            "policy@a=ws://127.0.0.1:8000",
+            "policy@m=model_server",
+            "m.target=my_model:Server",
+            "z.params={gain: 2, words: 'a b'}",
+            "gate_required=true",
+        ]
+    )
+
+    assert list(settings.policies) == ["z", "a", "m"]
+    assert settings.policies["z"].model_dump()["params"] == {"gain": 2, "words": "a b"}
+    assert settings.policies["a"].model_dump()["url"] == "ws://127.0.0.1:8000"
+    assert settings.command.model_dump()["gate_required"] is True
+    assert settings.catalog is not None
+    assert settings.catalog.kind == "files"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["policy@a=m:A"], "policies = {...}: two are needed"),
+        (["policy@a=m:A", "policy@b=callable"], "conf/policy/callable.yaml: policies.b.target"),
+        (["policy@a=m:A", "policy@b=m:B", "b.parms={}"], "policies.b.parms = {}: no such field"),
+        (["policy@a=m:A", "policy@b=planner"], "policies.b.kind = 'planner': the planner knows"),
+        (["policy=callable"], "policy = 'callable': has no name; write policy@a=callable"),
+        (["policy@gate=m:A"], "policy@gate: cannot name a policy"),
+        (["policy@a=calable"], "no such option; did you mean callable?"),
+        (["policy@a=two words"], "write an import string such as my_module:Policy"),
+    ],
+)
+def test_a_mistake_about_policies_is_one_sentence(overrides: list[str], said: str) -> None:
+    found = problems("command=compare", "catalog.path=my_catalog", *overrides)
+
+    assert any(said in each for each in found), found
+
+
+def test_a_comparison_without_a_catalog_says_what_to_name() -> None:
+    (found,) = problems("command=compare", "policy@a=m:A", "policy@b=m:B")
+
+    assert "catalog.path" in found
+    assert "catalog=embedded" in found
 
 
 def test_only_plain_fields_are_turned_into_additions() -> None:

@@ -9,6 +9,8 @@ resume    command=resume
 power     command=power
 sweep     a multirun over generations
 subagent_eval  command=subagent_eval
+catalog_check    command=check
+catalog_compare  command=compare
 publication  command=rollback
 """
 
@@ -19,9 +21,14 @@ from typing import TYPE_CHECKING, assert_never
 if TYPE_CHECKING:
     from openeta_exp.settings.command import (
         ApproveSettings,
+        CapacitySettings,
+        CheckSettings,
+        CompareSettings,
         DenySettings,
         PendingSettings,
+        PreflightSettings,
         ResumeSettings,
+        ValidateSettings,
     )
     from openeta_exp.settings.experiment import ExperimentSettings
 
@@ -48,6 +55,35 @@ def _answer(
             return decide(settings, asked)
 
 
+def _try(
+    settings: ExperimentSettings, asked: ValidateSettings | CapacitySettings | PreflightSettings
+) -> int:
+    """What can be found out before a run."""
+    from openeta_exp.assembly.checks import capacity, preflight, validate
+    from openeta_exp.settings.command import PreflightSettings, ValidateSettings
+
+    match asked:
+        case ValidateSettings():
+            return validate(settings)
+        case PreflightSettings():
+            return preflight(settings, asked)
+        case _:
+            return capacity(settings)
+
+
+def _of_policies(settings: ExperimentSettings, asked: CheckSettings | CompareSettings) -> int:
+    """What is asked about policies on a catalog."""
+    from openeta_exp.settings.command import CheckSettings
+
+    if isinstance(asked, CheckSettings):
+        from openeta_exp.assembly.catalog_check import check
+
+        return check(settings, asked)
+    from openeta_exp.assembly.catalog_compare import compare
+
+    return compare(settings, asked)
+
+
 def execute(settings: ExperimentSettings) -> int:
     """Carry out one command and return its exit code.
 
@@ -58,6 +94,8 @@ def execute(settings: ExperimentSettings) -> int:
     from openeta_exp.settings.command import (
         ApproveSettings,
         CapacitySettings,
+        CheckSettings,
+        CompareSettings,
         DenySettings,
         InspectSettings,
         IterateSettings,
@@ -81,18 +119,8 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.iterate import iterate
 
             return iterate(settings)
-        case ValidateSettings():
-            from openeta_exp.assembly.checks import validate
-
-            return validate(settings)
-        case CapacitySettings():
-            from openeta_exp.assembly.checks import capacity
-
-            return capacity(settings)
-        case PreflightSettings() as asked:
-            from openeta_exp.assembly.checks import preflight
-
-            return preflight(settings, asked)
+        case ValidateSettings() | CapacitySettings() | PreflightSettings() as asked:
+            return _try(settings, asked)
         case InspectSettings() as asked_of:
             from openeta_exp.assembly.history import inspect
 
@@ -111,6 +139,8 @@ def execute(settings: ExperimentSettings) -> int:
             from openeta_exp.assembly.power import power
 
             return power(settings, planned)
+        case CheckSettings() | CompareSettings() as of_policies:
+            return _of_policies(settings, of_policies)
         case RollbackSettings() as asked_for:
             from openeta_exp.assembly.publication import rollback
 

@@ -66,6 +66,7 @@ class ComparisonPlan:
         pins: What must not change under way: versions of simulator, harness and models.
         environment_pins: The same, for what the environment says of itself in every outcome.
         attempts: Runs of one episode of one arm before its pair is given up and replaced.
+        fresh: Sides that run again what has a verdict already.
     """
 
     comparison_id: str
@@ -77,6 +78,7 @@ class ComparisonPlan:
     concurrency: int
     environment_pins: tuple[str, ...] = ENVIRONMENT_PINS
     attempts: int = MAX_ATTEMPTS
+    fresh: frozenset[Side] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +166,7 @@ class _PairRunner(Generic[Answer]):
 
         Returns how many episodes that are.
         """
-        for side in Side:
+        for side in set(Side) - self.plan.fresh:
             known = self.observers.journal.outcomes(self.plan.arms[side].arm.content_digest)
             for key, spec in self.plan.specs.items():
                 outcome = known.get((spec.content_digest, spec.repeat))

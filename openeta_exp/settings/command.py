@@ -135,6 +135,28 @@ class PowerSettings(Record):
     format: Literal["table", "json"] = "table"
 
 
+class CheckSettings(Record):
+    """Find out whether a comparison of the policies would mean anything, before it is paid for."""
+
+    kind: Literal["check"] = "check"
+    format: Literal["table", "json"] = "table"
+
+
+class CompareSettings(Record):
+    """Run every policy on the same episodes and judge each against the first."""
+
+    kind: Literal["compare"] = "compare"
+    gate_required: bool = False
+    """Whether it is a failure if no policy is shown to be better than, or as good as, the first.
+    One that got worse always is."""
+    stop_early: bool = False
+    """Whether to leave out episodes that can no longer change the verdict; the breakdown by
+    scenario then has gaps. Otherwise the gate is sized to all episodes there are."""
+    equivalence_margin: float | None = Field(default=0.10, gt=0, lt=1)
+    """Largest difference of success rates that would not matter; null tests no equivalence."""
+    format: Literal["table", "json"] = "table"
+
+
 class TrackSettings(Record):
     """Project an experiment's journal to the tracking server again."""
 
@@ -164,6 +186,8 @@ CommandSettings = Annotated[
     | ResumeSettings
     | SubagentEvalSettings
     | PowerSettings
+    | CheckSettings
+    | CompareSettings
     | TrackSettings
     | RollbackSettings,
     Field(discriminator="kind"),

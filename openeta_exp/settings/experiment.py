@@ -12,6 +12,7 @@ from openeta_exp.domain.identity import JsonObject, PathComponent
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.record import Record
 from openeta_exp.settings.agent import AgentSettings, NoSandboxSettings, SandboxSettings
+from openeta_exp.settings.catalog import CatalogSettings, Policies
 from openeta_exp.settings.command import CommandSettings, RunSettings
 from openeta_exp.settings.lineage import (
     AuthorSettings,
@@ -120,6 +121,10 @@ class ExperimentSettings(Record):
     """The rule by which a candidate may become the baseline."""
     lineage: LineageSettings = LineageSettings()
     money: MoneySettings = MoneySettings()
+    catalog: CatalogSettings | None = None
+    """Which episodes `command=check` and `command=compare` are about."""
+    policies: Policies = Field(default_factory=dict)
+    """What they compare, by name; `policy@NAME=OPTION` on the command line adds one."""
     tracking: TrackingSettings = MlflowTrackingSettings()
     recording: RecordingSettings = RecordingSettings()
     publish_grasp_strategies: bool = True

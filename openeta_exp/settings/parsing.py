@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, get_args
+from typing import Protocol, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -94,6 +94,10 @@ def _place(loc: Sequence[int | str]) -> _Place:
     path: list[str] = []
     known: tuple[str, ...] = ()
     for part in loc:
+        if get_origin(here) is dict:
+            path.append(str(part))
+            here = get_args(here)[1]
+            continue
         options = _models_in(here)
         kinds = {kind: each for each in options if (kind := _kind(each)) is not None}
         if len(options) > 1 and part in kinds:

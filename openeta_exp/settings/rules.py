@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from openeta_exp.settings.command import IterateSettings, PowerSettings, PreflightSettings
+from openeta_exp.settings.catalog import FileCatalogSettings, PlannerPolicySettings
+from openeta_exp.settings.command import (
+    CheckSettings,
+    CompareSettings,
+    IterateSettings,
+    PowerSettings,
+    PreflightSettings,
+)
 from openeta_exp.settings.lineage import LineageSettings
 from openeta_exp.settings.world import (
     EmbeddedPerceptionSettings,
@@ -33,6 +40,7 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "perception.sam3_url", "no service is named; set it or perception.anygrasp_url"
     command = sections.get("command")
     yield from _generation_misfits(sections)
+    yield from _catalog_misfits(sections)
     if isinstance(command, PowerSettings) and command.success_rate + command.effect > 1:
         yield (
             "command.effect",
@@ -58,6 +66,30 @@ def _generation_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, s
             f"the lineage has {lineage.generations} generations, counted from 0; set "
             "lineage.generations to how many there will be, for this one and those before it",
         )
+
+
+def _catalog_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    command, catalog = sections.get("command"), sections.get("catalog")
+    if not isinstance(command, CheckSettings | CompareSettings):
+        return
+    if "catalog" in sections and catalog is None:
+        yield (
+            "catalog.path",
+            "is not set; name a directory with scenes.yaml, tasks.yaml and scenarios.yaml, or "
+            "use catalog=embedded for the episodes of `manifest`",
+        )
+    policies = sections.get("policies")
+    if not isinstance(policies, Mapping):
+        return
+    if isinstance(command, CompareSettings) and len(policies) < 2:
+        yield "policies", "two are needed; add policy@a=my_module:Policy policy@b=..."
+    if isinstance(catalog, FileCatalogSettings):
+        for name, policy in policies.items():
+            if isinstance(policy, PlannerPolicySettings):
+                yield (
+                    f"policies.{name}.kind",
+                    "the planner knows the embedded simulators only; use catalog=embedded",
+                )
 
 
 def _missing_perception(perception: object) -> str:

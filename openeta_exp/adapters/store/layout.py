@@ -4,6 +4,9 @@
   journal.sqlite
   approvals/pending/<id>.json  approvals/answers/<id>.json
   interactions/pending/<session_id>.json  interactions/claimed/<session_id>.json
+  comparison/
+    comparison.json  report.html  checks.json  episodes.json
+    steps/  videos/
   generations/000/
     generation.json
     baseline_skills/  baseline_grasp_strategies/
@@ -54,6 +57,38 @@ class PhaseLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonLayout:
+    """A comparison of policies."""
+
+    folder: Path
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "comparison.json"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
+    def checks(self) -> Path:
+        return self.folder / "checks.json"
+
+    @property
+    def episodes(self) -> Path:
+        """The manifest, for running single episodes again."""
+        return self.folder / "episodes.json"
+
+    @property
+    def steps(self) -> Path:
+        return self.folder / "steps"
+
+    @property
+    def videos(self) -> Path:
+        return self.folder / "videos"
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationLayout:
     """One generation: its baseline and its phases."""
 
@@ -98,6 +133,10 @@ class ExperimentLayout:
     def interactions(self) -> Path:
         """Episodes that wait for a person."""
         return self.folder / "interactions"
+
+    @property
+    def comparison(self) -> ComparisonLayout:
+        return ComparisonLayout(self.folder / "comparison")
 
     def generation(self, number: int) -> GenerationLayout:
         return GenerationLayout(self.folder / "generations" / f"{number:03d}")

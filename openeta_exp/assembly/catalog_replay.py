@@ -1,0 +1,95 @@
+"""The command that runs one episode of a comparison again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from openeta_exp.adapters.store.layout import ComparisonLayout
+from openeta_exp.domain.record import Record
+from openeta_exp.settings.catalog import (
+    CallablePolicySettings,
+    EmbeddedCatalogSettings,
+    PolicySettings,
+    VlaEvalPolicySettings,
+)
+from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.wire.override_text import override_text
+
+_PLAIN = re.compile(r"(?!(?i:null|true|false|nan|inf)$)[A-Za-z_/][A-Za-z0-9_./-]*")
+"""A text that Hydra reads as itself."""
+_NOT_REPEATED = {"kind", "path"}
+_REPLAY = "-replay"
+_LONGEST_ID = 80
+
+
+def replay_command(
+    settings: ExperimentSettings, episode_id: str, *, layout: ComparisonLayout
+) -> str:
+    """A shell command, for the directory this one was started in.
+
+    It has an experiment of its own, so that both policies run again, and runs the checks too.
+    """
+    words = [
+        "python -m openeta_exp command=compare",
+        *_catalog(settings, layout),
+        *(word for name, policy in settings.policies.items() for word in _policy(name, policy)),
+        f"episodes=[{_value(episode_id)}]",
+        f"experiment_id={settings.experiment_id[:_LONGEST_ID].removesuffix(_REPLAY)}{_REPLAY}",
+        "fresh=true",
+    ]
+    return " ".join([words[0], *map(shlex.quote, words[1:])])
+
+
+def _catalog(settings: ExperimentSettings, layout: ComparisonLayout) -> Iterator[str]:
+    catalog = settings.catalog
+    assert catalog is not None, "the rules across sections ask for it"
+    if isinstance(catalog, EmbeddedCatalogSettings):
+        yield "catalog=embedded"
+        yield f"manifest.path={_value(str(layout.episodes))}"
+    else:
+        yield f"catalog.path={_value(str(catalog.path))}"
+    yield from _fields("catalog", catalog, leave_out=_NOT_REPEATED)
+
+
+def _policy(name: str, policy: PolicySettings) -> Iterator[str]:
+    """In the short form where there is one."""
+    match policy:
+        case CallablePolicySettings(target=target):
+            yield f"policy@{name}={target}"
+            left = {"kind", "target"}
+        case VlaEvalPolicySettings(url=url):
+            yield f"policy@{name}={url}"
+            left = {"kind", "url"}
+        case _:
+            yield f"policy@{name}={policy.kind}"
+            left = {"kind"}
+    yield from _fields(name, policy, leave_out=left)
+
+
+def _fields(prefix: str, section: Record, *, leave_out: set[str]) -> Iterator[str]:
+    """Overrides for whatever is not at its default."""
+    given = section.model_dump(mode="json")
+    for name, field in type(section).model_fields.items():
+        if name in leave_out or getattr(section, name) == field.get_default(
+            call_default_factory=True
+        ):
+            continue
+        yield f"{prefix}.{name}={_value(given[name])}"
+
+
+def _value(value: JsonValue) -> str:
+    """A value as Hydra reads it."""
+    match value:
+        case str():
+            return value if _PLAIN.fullmatch(value) else override_text(value)
+        case dict():
+            return f"{{{', '.join(f'{_value(k)}: {_value(v)}' for k, v in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
+        case _:
+            return json.dumps(value)

@@ -1,0 +1,241 @@
+"""Settings -> the episodes policies are compared on, the workers that run them, and the arms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from openeta_exp.adapters.clock import SystemClock
+from openeta_exp.adapters.store.layout import ComparisonLayout
+from openeta_exp.catalog.arms import PolicyArm, policy_arm
+from openeta_exp.catalog.environments import expand_manifest
+from openeta_exp.catalog.expansion import Expansion, Tier, expand
+from openeta_exp.catalog.messages import AdapterDescription
+from openeta_exp.catalog.pool import WorkerPool
+from openeta_exp.catalog.reading import read_catalog
+from openeta_exp.catalog.runner import CatalogRunner
+from openeta_exp.domain.identity import JsonObject
+from openeta_exp.errors import CatalogError, PolicyError
+from openeta_exp.ports.clock import Clock
+from openeta_exp.ports.policy import PolicyRecipe
+from openeta_exp.settings.catalog import (
+    CallablePolicySettings,
+    CatalogSettings,
+    ChunkSettings,
+    EmbeddedCatalogSettings,
+    FileCatalogSettings,
+    ModelServerPolicySettings,
+    PlannerPolicySettings,
+    PolicySettings,
+    VlaEvalPolicySettings,
+)
+from openeta_exp.settings.experiment import ExperimentSettings
+
+_POLICIES = "openeta_exp.adapters.policy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogWorld:
+    """What episodes of policies run in.
+
+    Attributes:
+        recipes: Of every policy but a planner, by name.
+    """
+
+    expansion: Expansion
+    runner: CatalogRunner
+    recipes: Mapping[str, PolicyRecipe]
+    clock: Clock
+    concurrency: int
+
+
+def catalog_of(settings: ExperimentSettings) -> CatalogSettings:
+    assert settings.catalog is not None, "the rules across sections ask for it"
+    return settings.catalog
+
+
+def read_expansion(settings: ExperimentSettings) -> Expansion:
+    """The episodes, or those of them that are selected; no simulator is imported.
+
+    Raises:
+        CatalogError, ManifestError: With every mistake of the files or of the selection.
+    """
+    catalog = catalog_of(settings)
+    match catalog:
+        case FileCatalogSettings():
+            expansion = expand(
+                read_catalog(catalog.path),
+                repeats=catalog.repeats,
+                tier=Tier(catalog.tier),
+                scenario_sets=catalog.scenario_sets,
+                timeout_s=catalog.timeout_s,
+            )
+        case EmbeddedCatalogSettings():
+            return expand_manifest(
+                settings.read_manifest(),
+                max_steps=catalog.max_steps,
+                cameras=catalog.cameras,
+                image_size=catalog.image_size,
+                privileged=catalog.privileged,
+            )
+        case _:
+            assert_never(catalog)
+    return expansion if settings.episodes is None else _selected(expansion, settings.episodes)
+
+
+def _selected(expansion: Expansion, episode_ids: tuple[str, ...]) -> Expansion:
+    manifest = expansion.manifest.select(episode_ids)
+    rows = expansion.by_episode()
+    kept = tuple(rows[spec.episode_id] for spec in manifest.episodes)
+    used = {row.env_id for row in kept}
+    return replace(
+        expansion,
+        manifest=manifest,
+        rows=kept,
+        bindings={name: each for name, each in expansion.bindings.items() if name in used},
+    )
+
+
+def repeats_of(expansion: Expansion) -> int:
+    """How often every scenario is run.
+
+    Raises:
+        CatalogError: Not all of them equally often.
+    """
+    counts: dict[tuple[str, str], int] = {}
+    for row in expansion.rows:
+        scenario = (row.env_id, str(row.scenario_digest))
+        counts[scenario] = counts.get(scenario, 0) + 1
+    found = set(counts.values())
+    if len(found) > 1:
+        raise CatalogError(
+            f"scenarios are repeated {sorted(found)} times; a comparison needs every scenario "
+            "equally often"
+        )
+    return found.pop()
+
+
+@asynccontextmanager
+async def open_catalog(
+    settings: ExperimentSettings, expansion: Expansion, *, layout: ComparisonLayout | None
+) -> AsyncIterator[CatalogWorld]:
+    """Workers, which start when they are first needed and end here.
+
+    Args:
+        layout: Where step records and videos go; None keeps neither.
+    """
+    catalog = catalog_of(settings)
+    clock = SystemClock()
+    workers = catalog.workers or max(
+        1, min(settings.concurrency.episodes, os.cpu_count() or 1, len(expansion.rows))
+    )
+    async with WorkerPool(
+        size=workers, interpreter=catalog.interpreter, search_path=expansion.search_path
+    ) as pool:
+        yield CatalogWorld(
+            expansion=expansion,
+            runner=CatalogRunner(
+                expansion,
+                pool,
+                clock=clock,
+                render=catalog.render,
+                steps_dir=None if layout is None else layout.steps,
+                video_dir=layout.videos if layout is not None and catalog.video else None,
+            ),
+            recipes={
+                name: found
+                for name, policy in settings.policies.items()
+                if (found := recipe(policy)) is not None
+            },
+            clock=clock,
+            concurrency=workers,
+        )
+
+
+def recipe(policy: PolicySettings) -> PolicyRecipe | None:
+    """How a worker makes the policy; None for a planner, which no worker runs."""
+    match policy:
+        case CallablePolicySettings(target=target, params=params, requires=requires):
+            return PolicyRecipe(
+                factory=f"{_POLICIES}.in_process:build",
+                arguments={
+                    "target": target,
+                    "params": params,
+                    **_required(requires),
+                    **_chunks(policy.chunks),
+                },
+            )
+        case VlaEvalPolicySettings(url=url, images=images, requires=requires):
+            return PolicyRecipe(
+                factory=f"{_POLICIES}.vla_eval_client:build",
+                arguments={
+                    "url": url,
+                    "images": images,
+                    "connect_timeout_s": policy.connect_timeout_s,
+                    "act_timeout_s": policy.act_timeout_s,
+                    **_required(requires),
+                    **_chunks(policy.chunks),
+                },
+            )
+        case ModelServerPolicySettings(target=target, params=params):
+            return PolicyRecipe(
+                factory=f"{_POLICIES}.model_server:build",
+                arguments={"target": target, "params": params},
+            )
+        case PlannerPolicySettings():
+            return None
+        case _:
+            assert_never(policy)
+
+
+def _required(requires: tuple[str, ...] | None) -> JsonObject:
+    return {} if requires is None else {"requires": list(requires)}
+
+
+def _chunks(chunks: ChunkSettings | None) -> JsonObject:
+    if chunks is None:
+        return {}
+    return {
+        "chunk_size": chunks.size,
+        "ensemble": chunks.ensemble,
+        "ema_alpha": chunks.ema_alpha,
+        "replan_every": chunks.replan_every,
+    }
+
+
+async def identified(world: CatalogWorld, name: str, policy: PolicySettings) -> PolicyArm:
+    """Who a policy is, by its code, its weights or its own word.
+
+    Raises:
+        CatalogError: It cannot be built, or its weights do not exist.
+        PolicyError: Its server cannot be reached.
+    """
+    assert not isinstance(policy, PlannerPolicySettings), "a planner is identified by its settings"
+    try:
+        described = await world.runner.describe_policy(world.recipes[name])
+    except PolicyError as error:
+        if isinstance(policy, VlaEvalPolicySettings):
+            raise
+        raise CatalogError(f"policies.{name}.target = {policy.target!r}: {error}") from error
+    return policy_arm(
+        name,
+        world.recipes[name],
+        described,
+        weights=policy.weights,
+        revision=policy.revision,
+        search_path=world.expansion.search_path,
+        scripted=policy.scripted,
+    )
+
+
+async def host_facts(world: CatalogWorld) -> AdapterDescription:
+    """What runs the adapters, as the first of them reports it.
+
+    Raises:
+        CatalogError: It cannot be built.
+        SimulatorError: Its process died.
+    """
+    return await world.runner.describe_adapter(world.expansion.manifest.episodes[0].env_id)

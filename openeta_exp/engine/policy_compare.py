@@ -1,0 +1,260 @@
+"""Policies on the same episodes: each against the first, pair by pair, through the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.event import (
+    Arm,
+    BatchStarted,
+    ComparisonEnded,
+    ComparisonPlanned,
+    Provenance,
+)
+from openeta_exp.domain.gate import Gate, Terms, Tier
+from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.domain.pair import PairKey, Side
+from openeta_exp.domain.policy_comparison import POLICIES
+from openeta_exp.domain.record import digest
+from openeta_exp.domain.schedule import Schedule, ScheduledPair, interleave
+from openeta_exp.engine.batch import Observers, RunEpisode
+from openeta_exp.engine.compare import ComparisonPlan, run_comparison
+from openeta_exp.engine.observe_arm import pair_key
+from openeta_exp.engine.policy_compare_gate import TwoSidedRule
+from openeta_exp.engine.policy_compare_verdict import Judged, judge_all
+from openeta_exp.engine.prices import Prices
+
+GENERATION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """One arm: how its episodes are run, and what is told of it.
+
+    Attributes:
+        arm: Its settings are what all arms have in common; its tree stands for the policy.
+        config: The resolved configuration, with this policy's identity.
+    """
+
+    arm: Arm
+    run: RunEpisode
+    config: JsonObject
+
+    @property
+    def name(self) -> str:
+        return self.arm.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyComparePlan:
+    """A comparison of policies as it is fixed before its first episode.
+
+    Attributes:
+        contestants: The first is what the others are compared with.
+        gate: Sized to the manifest.
+        complete: Run every episode, whatever the gate says on the way.
+        repeats: Of each scenario, in the manifest.
+        margin: Largest difference that would not matter; None tests no equivalence.
+        attempts: Runs of an episode that breaks.
+        fresh: Run again what has a verdict already.
+    """
+
+    experiment_id: str
+    manifest: Manifest
+    contestants: Sequence[Contestant]
+    gate: Gate
+    complete: bool
+    repeats: int
+    margin: float | None
+    attempts: int
+    concurrency: int
+    provenance: Provenance
+    prices: Prices
+    fresh: bool
+
+    @property
+    def baseline(self) -> Contestant:
+        return self.contestants[0]
+
+    @property
+    def candidates(self) -> Sequence[Contestant]:
+        return self.contestants[1:]
+
+    def comparison_id(self, candidate: Contestant) -> str:
+        """The same two policies under the same names are the same comparison."""
+        pair = "-".join(
+            f"{each.name}-{each.arm.tree_digest[:8]}" for each in (self.baseline, candidate)
+        )
+        return f"{self.experiment_id}-{POLICIES}-{pair}"
+
+    def batch(self, contestant: Contestant, *, at_s: float) -> BatchStarted:
+        phase = f"policy-{contestant.name}"
+        return BatchStarted(
+            batch_id=f"{self.experiment_id}-g{GENERATION:03d}-{phase}",
+            experiment_id=self.experiment_id,
+            generation=GENERATION,
+            phase=phase,
+            arm=contestant.arm,
+            manifest=self.manifest,
+            concurrency=self.concurrency,
+            config=contestant.config,
+            provenance=self.provenance,
+            at_s=at_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedContestant:
+    """One policy against the first."""
+
+    comparison_id: str
+    judged: Judged
+    scheduled: int
+    duration_s: float
+
+
+async def compare_policies(
+    plan: PolicyComparePlan, *, observers: Observers, may_go_on: Callable[[], bool] = lambda: True
+) -> dict[str, ComparedContestant]:
+    """Run what is missing of every pair, then judge all policies together.
+
+    Episodes of the first policy are run once and serve every comparison. Holm's procedure needs
+    no independence, so that costs nothing but the usual price of several comparisons.
+
+    Args:
+        may_go_on: False once the episodes have shown that they mean nothing; the comparisons are
+            then left open in the journal.
+
+    Raises:
+        StoreError: A fact could not be kept.
+    """
+    schedule = _schedule(plan)
+    terms = Terms(tier=Tier.LOCAL, schedule_digest=schedule.content_digest)
+    rule = TwoSidedRule(gate=plan.gate, terms=terms, complete=plan.complete, repeats=plan.repeats)
+    compared: dict[str, PairedComparison] = {}
+    durations: dict[str, float] = {}
+    for place, candidate in enumerate(plan.candidates):
+        run = await _run(
+            plan,
+            candidate,
+            schedule=schedule,
+            rule=_strict(rule, policies=len(plan.candidates)),
+            observers=observers,
+            may_go_on=may_go_on,
+            is_first=place == 0,
+        )
+        if run is None:
+            return {}
+        compared[candidate.name], durations[candidate.name] = run
+    judged = judge_all(compared, rule=rule, margin=plan.margin)
+    for candidate in plan.candidates:
+        name = candidate.name
+        observers.tell(
+            ComparisonEnded(
+                comparison_id=plan.comparison_id(candidate),
+                experiment_id=plan.experiment_id,
+                generation=GENERATION,
+                stage=POLICIES,
+                verdict=judged[name].judgement.better,
+                canary=None,
+                pairs=compared[name].observations,
+                duration_s=durations[name],
+                at_s=observers.clock.unix_s(),
+            )
+        )
+    return {
+        candidate.name: ComparedContestant(
+            comparison_id=plan.comparison_id(candidate),
+            judged=judged[candidate.name],
+            scheduled=len(schedule.slots),
+            duration_s=durations[candidate.name],
+        )
+        for candidate in plan.candidates
+    }
+
+
+async def _run(
+    plan: PolicyComparePlan,
+    candidate: Contestant,
+    *,
+    schedule: Schedule,
+    rule: TwoSidedRule,
+    observers: Observers,
+    may_go_on: Callable[[], bool],
+    is_first: bool,
+) -> tuple[PairedComparison, float] | None:
+    """Pre-register a comparison and run it; None if it was told to stop."""
+    sides = {Side.BASELINE: plan.baseline, Side.CANDIDATE: candidate}
+    at_s = observers.clock.unix_s()
+    arms = {side: plan.batch(each, at_s=at_s) for side, each in sides.items()}
+    observers.tell(
+        ComparisonPlanned(
+            comparison_id=plan.comparison_id(candidate),
+            experiment_id=plan.experiment_id,
+            generation=GENERATION,
+            stage=POLICIES,
+            baseline_batch_id=arms[Side.BASELINE].batch_id,
+            candidate_batch_id=arms[Side.CANDIDATE].batch_id,
+            schedule_digest=schedule.content_digest,
+            scheduled_pairs=len(schedule.slots),
+            gate=plan.gate,
+            terms=rule.terms,
+            at_s=at_s,
+        )
+    )
+
+    async def run_arm(side: Side, spec: EpisodeSpec) -> EpisodeOutcome:
+        return await sides[side].run(spec)
+
+    fresh = frozenset[Side]()
+    if plan.fresh:
+        # The first policy's episodes are fresh once they were run for the first comparison.
+        fresh = frozenset(Side) if is_first else frozenset({Side.CANDIDATE})
+    run = await run_comparison(
+        ComparisonPlan(
+            comparison_id=plan.comparison_id(candidate),
+            arms=arms,
+            schedule=schedule,
+            specs=_specs(plan.manifest),
+            pins={},
+            prices=plan.prices,
+            concurrency=plan.concurrency,
+            # A planner's environment says more of itself than a policy's does.
+            environment_pins=(),
+            attempts=plan.attempts,
+            fresh=fresh,
+        ),
+        rule=rule,
+        run_arm=run_arm,
+        observers=observers,
+        may_spend=may_go_on,
+    )
+    return (run.comparison, run.duration_s) if may_go_on() else None
+
+
+def _strict(rule: TwoSidedRule, *, policies: int) -> TwoSidedRule:
+    """While it runs, a comparison is stopped only by what would be enough for Holm's first step."""
+    if rule.complete or policies == 1 or rule.gate.mode == "no_regression":
+        return rule
+    terms = rule.terms.model_copy(update={"alpha_cap": rule.gate.alpha / policies})
+    return TwoSidedRule(gate=rule.gate, terms=terms, complete=rule.complete, repeats=rule.repeats)
+
+
+def _specs(manifest: Manifest) -> Mapping[PairKey, EpisodeSpec]:
+    return {pair_key(spec): spec for spec in manifest.episodes}
+
+
+def _schedule(plan: PolicyComparePlan) -> Schedule:
+    """Scenarios in balanced blocks over tasks; the repeats of a scenario one after another."""
+    repeats: dict[PairKey, list[PairKey]] = {}
+    for key in _specs(plan.manifest):
+        repeats.setdefault(key.unit, []).append(key)
+    salt = digest([POLICIES, plan.experiment_id, plan.manifest.content_digest])
+    slots: list[ScheduledPair] = []
+    for unit in interleave(tuple(repeats), salt=salt).slots:
+        slots += [ScheduledPair(key=key, first=unit.first) for key in repeats[unit.key]]
+    return Schedule(slots=tuple(slots))
