@@ -6,8 +6,10 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from werkzeug.serving import make_server
 
@@ -16,9 +18,11 @@ from openeta_exp.adapters.tracking.mlflow_runs import MlflowRuns
 from openeta_exp.adapters.tracking.projector import Projector
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.reporting.comparison_report import comparison_report
 from tests.adapters.tracking.conftest import BROWSERS
 from tests.adapters.tracking.mlflow_page import Page
 from tests.batches import broke, lost, manifest, story, won
+from tests.generations import lineage
 
 pytestmark = pytest.mark.browser
 
@@ -81,3 +85,30 @@ def test_the_run_page_shows_metrics_and_the_table_of_outcomes(
     assert "View as table" in artifact
     for text in ("episode-4", "failure_class", "provider_unavailable", "max_turns"):
         assert text in artifact
+
+
+def test_the_pages_of_a_comparison_and_of_two_generations_show_what_was_decided(
+    target: MlflowTarget, server: str, tmp_path: Path
+) -> None:
+    _, facts = anyio.run(partial(lineage, 16, 4))
+    projector = Projector(lambda: MlflowRuns(target), render=comparison_report)
+    for seq, event in enumerate(facts, start=1):
+        projector.add(seq, event)
+    shown = projector.flush()
+    assert shown is not None
+    assert shown.compare is not None
+    run = next(
+        each
+        for each in Page(target).runs()
+        if each.data.tags.get("promoted") and each.data.tags.get("kind") == "comparison"
+    )
+    address = f"{server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+
+    page = seen(address, tmp_path / "profile")
+    generations = seen(f"{server}/{shown.compare}", tmp_path / "profile")
+
+    assert "PROMOTE superior: 7 fixed, 0 regressed of 16 pairs" in page
+    assert "exp.grasp_strategy.grip (v2)" in page
+    assert "Comparing 2 Runs" in generations
+    for text in ("g0 train 3/6", "g1 train 5/6", "v1 r1.6", "v2 r2.16"):
+        assert text in generations
