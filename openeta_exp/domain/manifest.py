@@ -94,13 +94,18 @@ class Manifest(Record):
 
 
 def overlap(first: Manifest, second: Manifest) -> tuple[tuple[EpisodeId, EpisodeId], ...]:
-    """Pairs of episodes that are the same environment and seed in both manifests."""
-    places = {(spec.env_id, spec.seed): spec.episode_id for spec in first.episodes}
+    """Pairs of episodes that are the same environment, seed and scenario in both manifests."""
+    places = {_place(spec): spec.episode_id for spec in first.episodes}
     return tuple(
-        (places[spec.env_id, spec.seed], spec.episode_id)
+        (places[_place(spec)], spec.episode_id)
         for spec in second.episodes
-        if (spec.env_id, spec.seed) in places
+        if _place(spec) in places
     )
+
+
+def _place(spec: EpisodeSpec) -> tuple[str, int, str]:
+    """What an episode starts from, whatever its goal is called."""
+    return spec.env_id, spec.seed, digest(spec.scenario)
 
 
 def other_seeds(

@@ -46,6 +46,15 @@ def test_a_made_canary_stays_small_where_there_are_many_tasks() -> None:
     assert len(other_seeds(train, unlike=[], at_least=12, at_most=10).episodes) == 12
 
 
+def test_episodes_that_differ_in_their_scenario_only_do_not_overlap() -> None:
+    first = manifest(("cup", 0))
+    (spec,) = first.episodes
+    moved = Manifest(episodes=(spec.model_copy(update={"scenario": {"cup_x": 0.1}}),))
+
+    assert overlap(first, first) == (("e0", "e0"),)
+    assert overlap(first, moved) == ()
+
+
 PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), min_size=1, unique=True)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from openeta_exp.adapters.policy.chunks import ActionChunks, ChunkedPolicy, Ensemble
 from openeta_exp.errors import PolicyError
+from openeta_exp.wire.vla_eval_standin import provide
 
 
 class CallablePolicy:
@@ -28,6 +29,8 @@ class CallablePolicy:
         *,
         requires: Sequence[str] | None = None,
     ) -> None:
+        # A policy may live next to an adapter, or be made from a model server's parts.
+        provide()
         target = import_object(import_string)
         if isinstance(target, type) or params:
             target = target(**params)
