@@ -25,7 +25,7 @@ from openeta_exp.domain.verdict import GateVerdict
 _DIGEST = 8
 
 
-def event_line(event: Event) -> str | None:
+def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of fact
     """One line for a step of a lineage; None for what the progress display shows already."""
     match event:
         case GenerationStarted(generation=generation, baseline=baseline):
