@@ -280,7 +280,9 @@ class Environment:
     def _travel(self, target: Target, arguments: MotionArguments, *, steps: int) -> Motion:
         over = self._terminated or self._truncated
         start = observing.hand(self._backend)
-        collision = Collision(detected=False, available=arguments.enable_collision_check)
+        collision = Collision(detected=False)
+        if not arguments.enable_collision_check:
+            collision = Collision(detected=False, available=False, reason="not asked for")
 
         def advance(motion: Array) -> StopReason | None:
             nonlocal collision

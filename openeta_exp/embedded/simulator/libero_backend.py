@@ -35,6 +35,7 @@ from openeta_exp.embedded.simulator.libero_suites import (
 _CAMERAS = {"agentview": "agentview", "wrist": "robot0_eye_in_hand"}
 _OPEN_FINGER_M = 0.04
 _WARM_UP_STEPS = 20
+_PLACEMENT_ATTEMPTS = 50
 
 
 class LiberoBackend:
@@ -103,7 +104,7 @@ class LiberoBackend:
         np.random.seed(seed)
         for robot in self._domain.robots:
             robot.gripper.current_action = np.zeros(robot.gripper.dof)
-        self._env.reset()
+        self._reset_domain()
         index = seed % len(self._init_states)
         self._env.set_state(self._init_states[index])
         # The solver starts from the previous accelerations, which belong to another state.
@@ -112,6 +113,21 @@ class LiberoBackend:
         self._success = self._domain._check_success()
         self._domain._post_process()
         return InitialState(seed=seed, init_state_index=index)
+
+    def _reset_domain(self) -> None:
+        """LIBERO's own wrapper retries for ever, and whatever the error was."""
+        from robosuite.utils.errors import RandomizationError
+
+        for _ in range(_PLACEMENT_ATTEMPTS):
+            try:
+                self._domain.reset()
+            except RandomizationError:
+                continue
+            return
+        raise EnvironmentFault(
+            f"LIBERO placed its objects in none of {_PLACEMENT_ATTEMPTS} attempts",
+            code="placement_failed",
+        )
 
     def step(self, action: Array) -> None:
         # LIBERO evaluates its goal twice in every step already.

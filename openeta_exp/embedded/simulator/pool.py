@@ -75,6 +75,9 @@ class WorkerPool:
             self._slots.release()
             raise
         self._busy.add(worker)
+        if self._closed:
+            await self.give_back(worker)
+            raise PoolExhausted("the simulator is shutting down", code="simulator_shutting_down")
         return worker
 
     async def give_back(self, worker: WorkerProcess) -> None:

@@ -176,6 +176,8 @@ class SimulatorService:
         try:
             reused = worker.affinity == env_id.affinity
             worker.affinity = env_id.affinity
+            if not reused:
+                self._forget(worker)
             reply = await worker.call(
                 Build(
                     env_id=arguments.env_id,
@@ -356,6 +358,15 @@ class SimulatorService:
         self._frames[digest] = (worker, *(home for home in homes if home is not worker))[:4]
         while len(self._frames) > _KNOWN_FRAMES:
             self._frames.popitem(last=False)
+
+    def _forget(self, worker: WorkerProcess) -> None:
+        """Its next environment knows nothing of these frames."""
+        for digest, homes in list(self._frames.items()):
+            left = tuple(home for home in homes if home is not worker)
+            if left:
+                self._frames[digest] = left
+            else:
+                del self._frames[digest]
 
     async def _close(self, environment: _Environment) -> tuple[str, ...]:
         environment.closing = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -12,11 +13,16 @@ from openeta_exp.embedded.simulator.arguments import (
     Waypoint,
 )
 from openeta_exp.embedded.simulator.backend import EnvironmentFault, InitialState
+from openeta_exp.embedded.simulator.collisions import CollisionWatch
 from openeta_exp.embedded.simulator.environment import Environment
 from openeta_exp.embedded.simulator.observing import View
 from openeta_exp.embedded.simulator.rendering_quality import Quality
 from openeta_exp.embedded.simulator.tabletop.adapter import TabletopBackend
-from openeta_exp.embedded.simulator.tabletop.mjcf import BASKET_CENTER
+from openeta_exp.embedded.simulator.tabletop.mjcf import (
+    BASKET_CENTER,
+    SHELF_CENTER,
+    SHELF_TOP,
+)
 from openeta_exp.embedded.simulator.tabletop.scene import TabletopScene
 from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
 
@@ -93,6 +99,37 @@ def test_a_blocked_motion_stops_early_as_stalled(environment: Environment) -> No
     assert moved.stop_reason == "stalled"
     assert moved.steps_executed < 150
     assert not moved.reached_target
+
+
+def test_a_hand_inside_something_is_a_collision_and_fingers_on_something_are_not(
+    scene: TabletopScene,
+) -> None:
+    backend = TabletopBackend(TASKS["pick_can_basket"], scene)
+    robot = next(i.body_ids for i in backend.instances if i.category == "robot")
+    watch = CollisionWatch(scene.model, watched=backend.hand_bodies, robot=robot)
+    scene.restart()
+    assert not watch.check(scene.data).detected
+
+    # Finger tips 5 mm inside the shelf's board.
+    scene.data.qpos[:3] = (*SHELF_CENTER, SHELF_TOP + 0.004)
+    mujoco.mj_forward(scene.model, scene.data)
+    assert scene.data.ncon > 0
+    assert not watch.check(scene.data).detected
+
+    scene.data.qpos[:3] = (*SHELF_CENTER, SHELF_TOP - 0.04)
+    mujoco.mj_forward(scene.model, scene.data)
+    hit = watch.check(scene.data)
+    assert hit.detected
+    assert hit.message is not None
+    assert "shelf_1" in hit.message
+    assert hit.max_world_penetration is not None
+    assert hit.max_world_penetration > 0.005
+
+
+def test_an_unwatched_motion_says_that_nothing_was_checked(environment: Environment) -> None:
+    moved = environment.move_to(MoveTo(**ABOVE, enable_collision_check=False))
+
+    assert (moved.collision.detected, moved.collision.available) == (False, False)
 
 
 def test_a_trajectory_stops_at_the_first_waypoint_it_misses(environment: Environment) -> None:
