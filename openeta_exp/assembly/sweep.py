@@ -39,7 +39,7 @@ class AskedJob:
     """One job of a sweep, understood.
 
     Attributes:
-        choices: Field or group -> value, as on the command line, without `generation`.
+        choices: Field or group -> value, as on the command line.
         arguments: What the job's process is started with, before its experiment has its name.
     """
 
@@ -77,7 +77,7 @@ def sweep(asked: Sequence[AskedJob]) -> int:
 def _grouped(asked: Sequence[AskedJob]) -> tuple[SweptLineage[AskedJob], ...]:
     jobs = [
         SweptJob(
-            choices={k: v for k, v in each.choices.items() if k != "generation"},
+            choices={name: each.choices[name] for name in each.choices if name != "generation"},
             generation=each.settings.generation,
             experiment_id=each.settings.experiment_id,
             asked=each,
