@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -126,6 +127,7 @@ async def _iterate(
     console: Console,
 ) -> ExperimentResult:
     registry = publishing_registry(settings)
+    begun_s = time.monotonic()
     async with open_world(settings, splits.held_out) as world:
         console.provider = world.provider.metrics
         plan = await _plan(settings, splits, tree, world)
@@ -165,6 +167,7 @@ async def _iterate(
     return result.model_copy(
         update={
             "tokens": spending.experiment.total_tokens,
+            "wall_s": time.monotonic() - begun_s,
             "price_usd": plan.prices.of(spending.experiment),
         }
     )

@@ -84,3 +84,5 @@ class ExperimentResult(Record):
     confirmation_skipped: str = ""
     price_usd: float | None = None
     tokens: int = 0
+    wall_s: float = 0.0
+    """Of this run of the command; earlier runs of the same experiment are not in it."""

@@ -122,6 +122,8 @@ def _pairs(verdict: GateVerdict) -> str:
 def _outcome(lane: LaneResult) -> str:
     if lane.held_out is not None:
         return f"{lane.held_out.decision}: {', '.join(lane.held_out.codes)}"
+    if lane.candidate is None:
+        return lane.stop.value.replace("_", " ")
     return f"{lane.stop}: {lane.reason}" if lane.reason else lane.stop.value
 
 
@@ -139,4 +141,4 @@ def _confirmation(result: ExperimentResult) -> str:
 
 def _cost(result: ExperimentResult) -> str:
     price = "price not known" if result.price_usd is None else f"${result.price_usd:,.2f}"
-    return f"{result.tokens:,} tokens, {price}"
+    return f"{result.wall_s / 60:.1f} min, {result.tokens:,} tokens, {price}"
