@@ -29,8 +29,8 @@ async def test_a_server_that_is_ended_leaves_no_process(reason: signal.Signals) 
         assert len(children) == 2
 
         process.send_signal(reason)
-        status = process.wait(timeout=10)
-        _, alive = psutil.wait_procs(children, timeout=10)
+        status = process.wait(timeout=60)
+        _, alive = psutil.wait_procs(children, timeout=60)
 
     assert alive == []
     assert status == (-reason if reason is signal.SIGKILL else 0)
@@ -46,8 +46,8 @@ async def test_a_server_killed_during_a_motion_leaves_no_process() -> None:
         child.suspend()
 
         process.kill()
-        process.wait(timeout=10)
-        _, alive = psutil.wait_procs([child], timeout=10)
+        process.wait(timeout=60)
+        _, alive = psutil.wait_procs([child], timeout=60)
 
     assert alive == []
 
@@ -62,5 +62,5 @@ async def test_a_stdio_server_ends_with_its_client() -> None:
         await call(client, "create_env", env_id=CAN, cameras=[])
         started = psutil.Process().children(recursive=True)
 
-    _, alive = psutil.wait_procs([p for p in started if p.pid not in before], timeout=10)
+    _, alive = psutil.wait_procs([p for p in started if p.pid not in before], timeout=60)
     assert alive == []

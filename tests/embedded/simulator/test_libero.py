@@ -158,7 +158,7 @@ async def test_benchmark_quality_draws_exactly_the_pixels_liberos_own_renderer_d
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
     assert result.stdout.endswith("equal\n"), result.stderr[-2000:]

@@ -25,7 +25,7 @@ async def pool() -> AsyncIterator[WorkerPool]:
 
 
 async def taken(pool: WorkerPool, env_id: EnvId) -> WorkerProcess:
-    worker = await pool.take(env_id, timeout_s=10)
+    worker = await pool.take(env_id, timeout_s=60)
     worker.affinity = env_id.affinity
     return worker
 

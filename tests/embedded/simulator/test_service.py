@@ -48,8 +48,8 @@ async def shared() -> AsyncIterator[SimulatorService]:
     options = SimulatorOptions(
         max_envs=1,
         gl_candidates=(),
-        call_timeout_s=20.0,
-        capacity_timeout_s=20.0,
+        call_timeout_s=60.0,
+        capacity_timeout_s=60.0,
         close_grace_s=0.2,
     )
     async with SimulatorService.running(options) as running:
@@ -79,8 +79,12 @@ def workers(others: frozenset[int] = frozenset()) -> list[psutil.Process]:
     ]
 
 
+async def create(service: SimulatorService, env_id: str = CAN, *, seed: int = 0) -> CreateReply:
+    return await service.create_env(CreateEnv(env_id=env_id, cameras=(), seed=seed))
+
+
 async def start(service: SimulatorService, env_id: str = CAN, *, seed: int = 0) -> CreateReply:
-    created = await service.create_env(CreateEnv(env_id=env_id, cameras=(), seed=seed))
+    created = await create(service, env_id, seed=seed)
     await service.reset_env(ResetEnv(handle=created.handle))
     return created
 
@@ -123,7 +127,7 @@ async def test_an_environment_is_closed_once_and_closing_again_is_no_error(
 
 
 async def test_observing_before_the_first_reset_is_refused(service: SimulatorService) -> None:
-    created = await service.create_env(CreateEnv(env_id=CAN, cameras=()))
+    created = await create(service)
 
     with pytest.raises(ToolRefusal, match="reset_env first"):
         await service.observe_env(ObserveEnv(handle=created.handle))
@@ -235,7 +239,7 @@ async def test_a_process_that_dies_costs_its_environment_and_is_replaced(
 async def test_a_process_that_hangs_is_ended_and_named(others: frozenset[int]) -> None:
     options = SimulatorOptions(max_envs=1, gl_candidates=(), call_timeout_s=0.5)
     async with SimulatorService.running(options) as service:
-        mine = await start(service)
+        mine = await create(service)
         (process,) = workers(others)
         process.suspend()
 
@@ -246,7 +250,7 @@ async def test_a_process_that_hangs_is_ended_and_named(others: frozenset[int]) -
         assert hung.value.outcome_unknown
         assert not process.is_running()
         await service.close_env(CloseEnv(handle=mine.handle))
-        assert await start(service)
+        assert await create(service)
 
 
 async def test_a_process_that_dies_during_a_call_says_so(service: SimulatorService) -> None:
@@ -315,9 +319,9 @@ async def test_a_cancelled_call_does_not_answer_a_later_one(service: SimulatorSe
 async def test_an_unused_environment_is_closed_after_its_time() -> None:
     options = SimulatorOptions(max_envs=1, gl_candidates=(), idle_ttl_s=0.05)
     async with SimulatorService.running(options) as service:
-        await start(service)
+        await create(service)
         # Only the sweeper can make room for this one.
-        assert await start(service)
+        assert await create(service)
 
 
 async def test_leaving_the_service_leaves_no_process(others: frozenset[int]) -> None:
