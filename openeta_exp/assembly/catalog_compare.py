@@ -42,6 +42,7 @@ from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.policy_compare import PolicyComparePlan, compare_policies
 from openeta_exp.engine.policy_compare_gate import sized
 from openeta_exp.engine.prices import Prices
+from openeta_exp.reporting.compare_html import compare_page
 from openeta_exp.reporting.compare_view import compare_view
 from openeta_exp.reporting.console import Console
 from openeta_exp.settings.command import CompareSettings
@@ -254,4 +255,5 @@ def _write(result: PolicyComparison, asked: _Asked) -> None:
     layout = asked.layout
     rendered = json.dumps(render_manifest(asked.expansion.manifest), indent=2)
     write_atomically(layout.episodes, rendered.encode("utf-8"))
+    write_atomically(layout.report, compare_page(result).encode("utf-8"))
     write_atomically(layout.result, result.model_dump_json(indent=2).encode("utf-8") + b"\n")

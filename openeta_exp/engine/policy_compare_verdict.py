@@ -204,8 +204,8 @@ def _harm(worse: GateVerdict) -> str:
     test = "" if worse.p_value is None else f"; p={worse.p_value:.3g}"
     level = "" if worse.alpha is None else f" at level {worse.alpha:.3g}"
     return (
-        f"worse beyond chance: it lost {effect.wins} that the first policy solves and won "
-        f"{effect.losses} that it does not, of {effect.pairs}{test}{level}"
+        f"worse beyond chance: {effect.wins} regressed and {effect.losses} fixed in the first "
+        f"{effect.pairs} scenarios{test}{level}"
     )
 
 

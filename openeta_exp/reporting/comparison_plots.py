@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from openeta_exp.domain.pair import PairObservation, PairOutcome
@@ -40,19 +40,29 @@ def points(rate: float) -> str:
 def paired_matrix(pairs: Iterable[PairObservation]) -> str:
     """Two by two: what each arm made of the same episodes."""
     found = [pair.outcome for pair in pairs]
-    count = {outcome: found.count(outcome) for outcome in PairOutcome}
+    return outcome_matrix({outcome: found.count(outcome) for outcome in PairOutcome})
+
+
+def outcome_matrix(
+    count: Mapping[PairOutcome, int],
+    *,
+    baseline: str = "the baseline",
+    candidate: str = "the candidate",
+) -> str:
+    """The same from counts, with the arms called by their names."""
+    first, second = baseline.removeprefix("the "), candidate.removeprefix("the ")
     cells = (
         (0, 0, PairOutcome.TIED_SUCCESS, "both solve it", PALE, INK),
-        (1, 0, PairOutcome.REGRESSED, "REGRESSED: only the baseline", PALE_WORSE, WORSE),
-        (0, 1, PairOutcome.IMPROVED, "FIXED: only the candidate", PALE_BETTER, BETTER),
+        (1, 0, PairOutcome.REGRESSED, f"REGRESSED: only {baseline}", PALE_WORSE, WORSE),
+        (0, 1, PairOutcome.IMPROVED, f"FIXED: only {candidate}", PALE_BETTER, BETTER),
         (1, 1, PairOutcome.TIED_FAILURE, "neither solves it", PALE, INK),
     )
     left, top, width, height = 130, 44, 210, 86
     shapes = [
-        text((left + width / 2, 34), "candidate solves", anchor="middle", fill=MUTED),
-        text((left + 1.5 * width, 34), "candidate fails", anchor="middle", fill=MUTED),
-        text((left - 10, top + height / 2), "baseline solves", anchor="end", fill=MUTED),
-        text((left - 10, top + 1.5 * height), "baseline fails", anchor="end", fill=MUTED),
+        text((left + width / 2, 34), f"{second} solves", anchor="middle", fill=MUTED),
+        text((left + 1.5 * width, 34), f"{second} fails", anchor="middle", fill=MUTED),
+        text((left - 10, top + height / 2), f"{first} solves", anchor="end", fill=MUTED),
+        text((left - 10, top + 1.5 * height), f"{first} fails", anchor="end", fill=MUTED),
     ]
     for column, row, outcome, words, fill, ink in cells:
         x, y = left + column * width, top + row * height
@@ -170,10 +180,13 @@ def evidence_path(
     """Lead of the candidate pair by pair with the boundaries of each look; e-value beneath.
 
     Args:
-        pairs: Those the verdict rests on, in schedule order; excluded ones take no place.
+        pairs: Those the verdict rests on, in schedule order; excluded ones take no place. Without
+            them the lead is drawn from look to look.
     """
-    leads = _leads(pairs)
-    last = max(n_max or 0, len(leads) - 1, *(look.pairs for look in looks), 1)
+    leads = list(enumerate(_leads(pairs)))
+    if not pairs:
+        leads += [(look.pairs, look.wins - look.losses) for look in looks]
+    last = max(n_max or 0, *(at for at, _ in leads), *(look.pairs for look in looks), 1)
     across = Scale(0, last, 56, _WIDTH - 170)
     shapes = [
         *_lead_panel(looks, leads, across, top=34, bottom=240),
@@ -195,11 +208,21 @@ def _leads(pairs: Sequence[PairObservation]) -> list[int]:
 
 
 def _lead_panel(
-    looks: Sequence[EvidencePoint], leads: list[int], across: Scale, *, top: float, bottom: float
+    looks: Sequence[EvidencePoint],
+    leads: Sequence[tuple[int, int]],
+    across: Scale,
+    *,
+    top: float,
+    bottom: float,
 ) -> list[str]:
     promote = [(look.pairs, _lead_to_promote(look)) for look in looks]
     give_up = [(look.pairs, look.lead_to_continue) for look in looks]
-    heights = [*leads, *(each for _, each in (*promote, *give_up) if each is not None), -2, 3]
+    heights = [
+        *(lead for _, lead in leads),
+        *(each for _, each in (*promote, *give_up) if each is not None),
+        -2,
+        3,
+    ]
     up = Scale(math.floor(min(heights)) - 1, math.ceil(max(heights)) + 1, bottom, top)
     shapes = [text((8, 18), "lead: fixed minus regressed", bold=True)]
     step = max(1, math.ceil((up.high - up.low) / 8))
@@ -209,7 +232,7 @@ def _lead_panel(
             line((across.first, up(value)), (across.last, up(value)), stroke=stroke),
             text((across.first - 8, up(value) + 4), str(value), size=11, anchor="end", fill=MUTED),
         ]
-    shapes.append(path([(across(at), up(lead)) for at, lead in enumerate(leads)]))
+    shapes.append(path([(across(at), up(lead)) for at, lead in leads]))
     if looks:
         end = looks[-1]
         at = (across(end.pairs), up(end.wins - end.losses))

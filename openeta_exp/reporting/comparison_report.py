@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from openeta_exp.domain.gate import Gate, NoRegressionGate
@@ -11,24 +11,7 @@ from openeta_exp.domain.pair import Cost, PairObservation, PairOutcome
 from openeta_exp.domain.tree_diff import tree_diff
 from openeta_exp.domain.verdict import Exclusions, GateVerdict, GuardrailRow
 from openeta_exp.reporting.comparison_plots import evidence_path, forest, paired_matrix, points
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1f2328; background: #fff;
-  max-width: 800px; margin: 24px auto; padding: 0 20px; }
-h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 32px 0 8px; }
-p, ul { margin: 6px 0; } .muted { color: #57606a; } .mono { font-family: ui-monospace, monospace; }
-.verdict { border-left: 5px solid #57606a; background: #f3f4f6; padding: 10px 14px;
-  margin: 14px 0; }
-.promote { border-color: #0b6e99; background: #ddeff6; }
-.reject { border-color: #b54708; background: #fbe9dc; }
-table { border-collapse: collapse; margin: 6px 0; font-size: 14px; }
-th, td { text-align: left; padding: 3px 14px 3px 0; border-bottom: 1px solid #d8dee4;
-  vertical-align: top; }
-th { font-weight: 600; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: #f3f4f6; padding: 10px; overflow-x: auto; font-size: 12.5px; line-height: 1.4; }
-.add { color: #0b6e99; } .del { color: #b54708; } summary { cursor: pointer; color: #57606a; }
-"""
+from openeta_exp.reporting.page import page, section, table
 
 
 def comparison_report(comparison: Comparison) -> str:
@@ -41,37 +24,32 @@ def comparison_report(comparison: Comparison) -> str:
         f"<h1>{escape(title)}</h1>",
         f"<p class='muted'>{escape(_question(comparison))}</p>",
         _answer(comparison),
-        *_section("Pairs", paired_matrix(pairs) if pairs else ""),
+        *section("Pairs", paired_matrix(pairs) if pairs else ""),
         _changed_sides(pairs),
     ]
     if verdict is not None:
         parts += [
-            *_section(
+            *section(
                 "By task",
                 forest(verdict.tasks, verdict.effect, delta_min=_delta_min(planned.gate)),
                 note="Boxes are differences of success rates in percentage points with 90 % Tango "
                 "intervals; the diamond is all of them together.",
             ),
-            *_section(
+            *section(
                 "Evidence",
                 evidence_path(verdict.path, pairs, n_max=verdict.n_max, alpha=verdict.alpha),
             ),
-            *_section("Guardrails", _guardrails(verdict.guardrails)),
-            *_section("Cost", _costs(verdict)),
-            *_section("Excluded pairs", _exclusions(verdict.exclusions)),
-            *_section("Also known", _also_known(verdict)),
+            *section("Guardrails", _guardrails(verdict.guardrails)),
+            *section("Cost", _costs(verdict)),
+            *section("Excluded pairs", _exclusions(verdict.exclusions)),
+            *section("Also known", _also_known(verdict)),
         ]
     parts += [
-        *_section("The change", _change(comparison)),
-        *_section("How it was set up", _setup(comparison)),
-        *_section("Every pair", _pair_table(pairs)),
+        *section("The change", _change(comparison)),
+        *section("How it was set up", _setup(comparison)),
+        *section("Every pair", _pair_table(pairs)),
     ]
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width'>"
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(parts)}</body></html>\n"
-    )
+    return page(title, parts)
 
 
 def _question(comparison: Comparison) -> str:
@@ -143,7 +121,7 @@ def _guardrails(rows: Sequence[GuardrailRow]) -> str:
         for row in rows
     ]
     names = ("metric", "baseline", "candidate", "change", "90 %", "p(harm)", "policy", "")
-    return _table(names, cells, numbers=(1, 2, 3, 4, 5))
+    return table(names, cells, numbers=(1, 2, 3, 4, 5))
 
 
 def _quantity(row: GuardrailRow, value: float) -> str:
@@ -164,7 +142,7 @@ def _costs(verdict: GateVerdict) -> str:
         cells("candidate", verdict.candidate_cost),
     ]
     names = ("arm", "tokens", "tool calls", "seconds", "price")
-    return _table(names, rows, numbers=(1, 2, 3, 4))
+    return table(names, rows, numbers=(1, 2, 3, 4))
 
 
 def _exclusions(found: Exclusions) -> str:
@@ -237,7 +215,7 @@ def _setup(comparison: Comparison) -> str:
         rows.append(("tier", planned.terms.tier.value))
         rows.append(("level left by earlier tests", "its own" if cap is None else f"{cap:.3g}"))
         rows.append(("held-out episodes spent before", str(len(planned.terms.spent_keys))))
-    return _table(("", ""), rows)
+    return table(("", ""), rows)
 
 
 def _pair_table(pairs: Sequence[PairObservation]) -> str:
@@ -253,25 +231,6 @@ def _pair_table(pairs: Sequence[PairObservation]) -> str:
     ]
     if not rows:
         return ""
-    table = _table(("#", "episode", "outcome", "baseline", "candidate"), rows, numbers=(0,))
-    return f"<details><summary>{len(rows)} pairs in schedule order</summary>{table}</details>"
-
-
-def _section(title: str, content: str, *, note: str = "") -> list[str]:
-    """A headline and what is under it; nothing if there is nothing."""
-    if not content:
-        return []
-    said = f"<p class='muted'>{escape(note)}</p>" if note else ""
-    return [f"<h2>{escape(title)}</h2>{said}{content}"]
-
-
-def _table(
-    names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()
-) -> str:
-    def cells(row: Sequence[str], tag: str) -> str:
-        marked = ((" class='n'" if at in numbers else "", each) for at, each in enumerate(row))
-        return "".join(f"<{tag}{css}>{escape(each)}</{tag}>" for css, each in marked)
-
-    head = f"<tr>{cells(names, 'th')}</tr>" if any(names) else ""
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f"<table>{head}{body}</table>"
+    names = ("#", "episode", "outcome", "baseline", "candidate")
+    listed = table(names, rows, numbers=(0,))
+    return f"<details><summary>{len(rows)} pairs in schedule order</summary>{listed}</details>"
