@@ -50,18 +50,26 @@ def sweep_view(lineages: Sequence[ComparedLineage]) -> RenderableType:
     table.add_column("generations", overflow="fold")
     table.add_column("train")
     table.add_column("promoted", overflow="fold")
-    table.add_column("baseline", overflow="fold")
-    table.add_column("gain, 95 % CI", overflow="fold")
-    table.add_column("cost", justify="right")
+    table.add_column("ends with")
+    table.add_column("gain, 95 % CI")
+    table.add_column("k tokens", justify="right")
+    priced = any(lineage.price_usd is not None for lineage in lineages)
+    if priced:
+        table.add_column("$", justify="right")
     for lineage in lineages:
         table.add_row(
             Text(lineage.experiment_id),
             ", ".join(f"{job.generation} {job.ending}" for job in lineage.jobs),
             _train(lineage.generations),
             Text(_promoted(lineage.generations)),
-            _baseline(lineage.generations),
+            _last(lineage.generations),
             _gain(lineage.gain),
-            _cost(lineage),
+            f"{lineage.tokens / 1000:,.0f}",
+            *(
+                ["-" if lineage.price_usd is None else f"{lineage.price_usd:,.2f}"]
+                if priced
+                else []
+            ),
         )
     return Group(Text(""), Text(counted(len(lineages), "lineage"), style="bold"), table)
 
@@ -80,23 +88,12 @@ def _promoted(generations: Sequence[GenerationResult]) -> str:
     return ", ".join(names) or "nothing"
 
 
-def _baseline(generations: Sequence[GenerationResult]) -> str:
-    if not generations:
-        return "-"
-    first, last = generations[0].baseline_digest, generations[-1].next_baseline_digest
-    return "as it was" if first == last else f"{first[:_DIGEST]} -> {last[:_DIGEST]}"
+def _last(generations: Sequence[GenerationResult]) -> str:
+    return generations[-1].next_baseline_digest[:_DIGEST] if generations else "-"
 
 
 def _gain(effect: Effect | None) -> str:
     if effect is None:
         return "-"
     bounds = effect.tango_95
-    return (
-        f"{100 * effect.difference:+.0f} ({100 * bounds.low:+.0f} to {100 * bounds.high:+.0f}), "
-        f"{effect.pairs} pairs"
-    )
-
-
-def _cost(lineage: ComparedLineage) -> str:
-    price = "" if lineage.price_usd is None else f", ${lineage.price_usd:,.2f}"
-    return f"{lineage.tokens:,} tokens{price}"
+    return f"{100 * effect.difference:+.0f} ({100 * bounds.low:+.0f} to {100 * bounds.high:+.0f})"
