@@ -89,7 +89,7 @@ STOPPED = {
     ),
     "a flood of output": ('while True: print("a" * 1000)', "sandbox_timeout"),
     "a long sleep": ("import time\ntime.sleep(10**6)", "sandbox_timeout"),
-    "a doubling text": ('x = "a"\nwhile True: x = x + x', "sandbox_memory"),
+    "a doubling text": ('x = "a" * 10**6\nwhile True: x = x + x', "sandbox_memory"),
     "a huge list": ("x = [0] * 10**9", "sandbox_memory"),
     "a huge number": ("10**10**10", "sandbox_memory"),
     "a huge value": ('"a" * 10**6', "sandbox_output"),

@@ -67,7 +67,13 @@ def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Whoever starts the tests in the background may have switched Ctrl-C off for all below.
+        preexec_fn=_mind_ctrl_c,
     )
+
+
+def _mind_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(folder: Path, *overrides: str) -> tuple[int, str]:
