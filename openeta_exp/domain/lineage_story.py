@@ -119,6 +119,15 @@ class LineageStory:
         return tuple(each for each in found if each is not None)
 
     @property
+    def claimed_gain(self) -> float:
+        """Sum of the promoted effects, as rates. Selected, hence optimistic."""
+        return sum(
+            each.verdict.effect.difference
+            for each in self.comparisons.values()
+            if each.promotion is not None and each.verdict is not None
+        )
+
+    @property
     def confirmation(self) -> Comparison | None:
         return next(
             (each for each in self.comparisons.values() if each.planned.stage == CONFIRMATION), None

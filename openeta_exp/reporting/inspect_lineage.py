@@ -76,6 +76,8 @@ class InspectedLineage(Record):
     """What a next generation would start from now."""
     generations: tuple[InspectedGeneration, ...]
     promotions: tuple[Promotion, ...]
+    claimed_gain: float
+    """Sum of the promoted effects, as rates. Selected, hence optimistic: see `confirmation`."""
     confirmation: InspectedComparison | None
 
 
@@ -87,6 +89,7 @@ def inspect_lineage(story: LineageStory) -> InspectedLineage:
         baseline_digest=story.tree.content_digest,
         generations=tuple(_generation(story, each) for each in story.generations.values()),
         promotions=story.promotions,
+        claimed_gain=story.claimed_gain,
         confirmation=None if confirmation is None else _comparison(confirmation, decides=False),
     )
 
@@ -159,7 +162,8 @@ def lineage_lines(lineage: InspectedLineage) -> list[RenderableType]:
         Text(""),
         Text(
             f"{lineage.experiment_id}: baseline {lineage.first_digest[:_DIGEST]} -> "
-            f"{lineage.baseline_digest[:_DIGEST]}, {count} promotion{'' if count == 1 else 's'}",
+            f"{lineage.baseline_digest[:_DIGEST]}, {count} promotion{'' if count == 1 else 's'}"
+            + (f" that claim {100 * lineage.claimed_gain:+.0f} points" if count else ""),
             style="bold",
         ),
     ]

@@ -205,14 +205,14 @@ def _arm_table(batches: tuple[InspectedBatch, ...]) -> Table:
     for name in ("batch", "arm", "state"):
         table.add_column(name, no_wrap=True)
     for name in ("ended", "solved"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rate", no_wrap=True)
     for batch in batches:
         tally = batch.summary.tally
         table.add_row(
             Text(batch.short_id),
             batch.arm_digest[:8],
-            batch.state if batch.runs == 1 else f"{batch.state}, run {batch.runs} times",
+            batch.state if batch.runs == 1 else f"{batch.state}, run {batch.runs}",
             f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
             str(tally.success_count),
             percent(batch.summary.success_over_all),

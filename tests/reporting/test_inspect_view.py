@@ -118,7 +118,7 @@ async def test_generations_are_told_with_every_verdict_in_its_own_words() -> Non
     assert "held-out REJECT" in text
     assert "stopped held_out_rejected" in text
     assert "registry grip.r2.16: is now the validated grip" in text
-    assert "1 promotion" in text
+    assert "1 promotion that claim +44 points" in text
     assert "an estimate that no gate selected" in text
 
 

@@ -161,6 +161,9 @@ def description(story: LineageStory, *, links: Sequence[str]) -> str:
         *([" · ".join(links)] if links else []),
         f"Baseline `{story.first.content_digest[:12]}` → `{story.tree.content_digest[:12]}`",
     ]
+    if story.promotions:
+        claimed = f"{100 * story.claimed_gain:+.0f}"
+        lines.append(f"Promotions claim {claimed} points in all: an optimistic sum, as each won.")
     if story.confirmation is not None:
         lines.append(f"Confirmation: {story.confirmation.sentence}")
     return "\n\n".join(lines)

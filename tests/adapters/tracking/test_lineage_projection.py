@@ -207,7 +207,7 @@ def test_a_lineage_that_is_shown_bit_by_bit_ends_up_the_same(
     assert len(versions(target, strategies(target))) == 3
 
 
-def test_what_was_half_shown_is_shown_whole_and_once_later(
+def test_a_lineage_that_was_half_shown_is_shown_whole_later(
     target: MlflowTarget, told: list[Event]
 ) -> None:
     class Stumbling(MlflowRuns):
