@@ -15,7 +15,7 @@ from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ComparisonLayout, ExperimentLayout
 from openeta_exp.assembly.catalog_check import EXIT_INVALID, checked_once, note_overridden
 from openeta_exp.assembly.catalog_contestants import Contestants, gather_contestants
-from openeta_exp.assembly.catalog_result import Evidence, FirstEpisodes, Tables
+from openeta_exp.assembly.catalog_result import Breakages, Evidence, FirstEpisodes, Tables
 from openeta_exp.assembly.catalog_world import (
     CatalogWorld,
     catalog_of,
@@ -108,15 +108,23 @@ async def _compare(
         if allowed or not report.invalid:
             with open_tracker(settings, console, journal=store.journal) as tracker:
                 first = _first_episodes(asked, field, evidence, report)
+                breakages = Breakages(limit=catalog_of(settings).give_up_after, note=console.note)
                 observers = Observers(
                     journal=store.journal,
                     tracker=tracker,
                     progress=console,
                     clock=world.clock,
-                    listeners=(evidence.take, first.take),
+                    listeners=(evidence.take, first.take, breakages.take),
                 )
                 contrasts, report = await _contrasts(
-                    asked, field, world, evidence, first=first, observers=observers, report=report
+                    asked,
+                    field,
+                    world,
+                    evidence,
+                    first=first,
+                    breakages=breakages,
+                    observers=observers,
+                    report=report,
                 )
     return _result(
         asked,
@@ -150,6 +158,7 @@ async def _contrasts(
     evidence: Evidence,
     *,
     first: FirstEpisodes,
+    breakages: Breakages,
     observers: Observers,
     report: CheckReport,
 ) -> tuple[tuple[Contrast, ...], CheckReport]:
@@ -175,13 +184,14 @@ async def _contrasts(
     )
     compared = {}
     if first.may_go_on():
-        compared = await compare_policies(plan, observers=observers, may_go_on=first.may_go_on)
+        compared = await compare_policies(
+            plan, observers=observers, may_go_on=first.may_go_on, may_run=breakages.may_run
+        )
     tables = Tables(
         settings=settings,
         expansion=asked.expansion,
         evidence=evidence,
         layout=asked.layout,
-        stopped_early=asked.command.stop_early,
     )
     contrasts = tuple(
         tables.contrast(plan.baseline.name, name, each) for name, each in compared.items()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from openeta_exp.adapters.store.layout import ComparisonLayout
@@ -11,7 +12,7 @@ from openeta_exp.catalog.breakdown import Breakdown
 from openeta_exp.catalog.checks_outcomes import check_outcomes
 from openeta_exp.catalog.comparison_tables import flipped_episodes, heat_maps, parameter_rows
 from openeta_exp.catalog.expansion import Expansion
-from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import EpisodeEnded, Event
 from openeta_exp.domain.finding import CheckVerdict, Finding
 from openeta_exp.domain.identity import Digest
@@ -129,6 +130,33 @@ class FirstEpisodes:
         return self._allowed or not self.found
 
 
+class Breakages:
+    """Gives a policy up once it only breaks: a server that is gone, weights that do not fit."""
+
+    def __init__(self, *, limit: int, note: Callable[[str], None]) -> None:
+        self._limit = limit
+        self._note = note
+        self._in_a_row: Counter[Digest] = Counter()
+        self._told: set[str] = set()
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, EpisodeEnded):
+            arm = event.outcome.arm_digest
+            broke = isinstance(event.outcome, EpisodeFailure)
+            self._in_a_row[arm] = self._in_a_row[arm] + 1 if broke else 0
+
+    def may_run(self, contestant: Contestant) -> bool:
+        if self._in_a_row[contestant.arm.content_digest] < self._limit:
+            return True
+        if contestant.name not in self._told:
+            self._told.add(contestant.name)
+            self._note(
+                f"{contestant.name} broke {self._limit} times in a row; the rest of its episodes "
+                "is left for the same command, once that is repaired"
+            )
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
     """What the contrasts of a result are made from."""
@@ -137,7 +165,6 @@ class Tables:
     expansion: Expansion
     evidence: Evidence
     layout: ComparisonLayout
-    stopped_early: bool
 
     def contrast(self, baseline: str, candidate: str, compared: ComparedContestant) -> Contrast:
         """One policy against the first."""
@@ -148,7 +175,6 @@ class Tables:
             candidate=self.evidence.of(candidate),
         )
         rows = parameter_rows(breakdown)
-        asked = judged.counts.excluded if self.stopped_early else compared.scheduled
         return Contrast(
             comparison_id=compared.comparison_id,
             baseline=baseline,
@@ -156,7 +182,7 @@ class Tables:
             standing=judged.standing,
             reasons=judged.reasons,
             scheduled=compared.scheduled,
-            missing=asked if self.stopped_early else asked - judged.counts.pairs,
+            missing=compared.missing,
             counts=judged.counts,
             difference=judged.difference,
             equivalence=judged.equivalence,
@@ -187,7 +213,3 @@ class Tables:
             p_worse=worse.p_value,
             alpha=better.alpha,
         )
-
-
-def missing_verdicts(contrasts: Mapping[str, Contrast]) -> int:
-    return sum(each.missing for each in contrasts.values())

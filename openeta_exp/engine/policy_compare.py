@@ -109,16 +109,33 @@ class PolicyComparePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedContestant:
-    """One policy against the first."""
+    """One policy against the first.
+
+    Attributes:
+        missing: Pairs without a verdict that were to have one: those that broke, and those that
+            were not begun because a policy only breaks. Pairs a gate made needless are not.
+    """
 
     comparison_id: str
     judged: Judged
     scheduled: int
+    missing: int
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ran:
+    comparison: PairedComparison
+    missing: int
     duration_s: float
 
 
 async def compare_policies(
-    plan: PolicyComparePlan, *, observers: Observers, may_go_on: Callable[[], bool] = lambda: True
+    plan: PolicyComparePlan,
+    *,
+    observers: Observers,
+    may_go_on: Callable[[], bool] = lambda: True,
+    may_run: Callable[[Contestant], bool] = lambda _: True,
 ) -> dict[str, ComparedContestant]:
     """Run what is missing of every pair, then judge all policies together.
 
@@ -128,6 +145,7 @@ async def compare_policies(
     Args:
         may_go_on: False once the episodes have shown that they mean nothing; the comparisons are
             then left open in the journal.
+        may_run: False for a policy that only breaks; what is left of its pairs is not run.
 
     Raises:
         StoreError: A fact could not be kept.
@@ -135,8 +153,7 @@ async def compare_policies(
     schedule = _schedule(plan)
     terms = Terms(tier=Tier.LOCAL, schedule_digest=schedule.content_digest)
     rule = TwoSidedRule(gate=plan.gate, terms=terms, complete=plan.complete, repeats=plan.repeats)
-    compared: dict[str, PairedComparison] = {}
-    durations: dict[str, float] = {}
+    ran: dict[str, _Ran] = {}
     for place, candidate in enumerate(plan.candidates):
         run = await _run(
             plan,
@@ -145,12 +162,15 @@ async def compare_policies(
             rule=_strict(rule, policies=len(plan.candidates)),
             observers=observers,
             may_go_on=may_go_on,
+            may_run=may_run,
             is_first=place == 0,
         )
         if run is None:
             return {}
-        compared[candidate.name], durations[candidate.name] = run
-    judged = judge_all(compared, rule=rule, margin=plan.margin)
+        ran[candidate.name] = run
+    judged = judge_all(
+        {name: run.comparison for name, run in ran.items()}, rule=rule, margin=plan.margin
+    )
     for candidate in plan.candidates:
         name = candidate.name
         observers.tell(
@@ -161,8 +181,8 @@ async def compare_policies(
                 stage=POLICIES,
                 verdict=judged[name].judgement.better,
                 canary=None,
-                pairs=compared[name].observations,
-                duration_s=durations[name],
+                pairs=ran[name].comparison.observations,
+                duration_s=ran[name].duration_s,
                 at_s=observers.clock.unix_s(),
             )
         )
@@ -171,7 +191,8 @@ async def compare_policies(
             comparison_id=plan.comparison_id(candidate),
             judged=judged[candidate.name],
             scheduled=len(schedule.slots),
-            duration_s=durations[candidate.name],
+            missing=ran[candidate.name].missing,
+            duration_s=ran[candidate.name].duration_s,
         )
         for candidate in plan.candidates
     }
@@ -185,8 +206,9 @@ async def _run(
     rule: TwoSidedRule,
     observers: Observers,
     may_go_on: Callable[[], bool],
+    may_run: Callable[[Contestant], bool],
     is_first: bool,
-) -> tuple[PairedComparison, float] | None:
+) -> _Ran | None:
     """Pre-register a comparison and run it; None if it was told to stop."""
     sides = {Side.BASELINE: plan.baseline, Side.CANDIDATE: candidate}
     at_s = observers.clock.unix_s()
@@ -231,9 +253,14 @@ async def _run(
         rule=rule,
         run_arm=run_arm,
         observers=observers,
-        may_spend=may_go_on,
+        may_spend=lambda: may_go_on() and all(map(may_run, sides.values())),
     )
-    return (run.comparison, run.duration_s) if may_go_on() else None
+    if not may_go_on():
+        return None
+    missing = len(run.comparison.excluded)
+    if not all(map(may_run, sides.values())):
+        missing += len(schedule.slots) - len(run.comparison.observations)
+    return _Ran(comparison=run.comparison, missing=missing, duration_s=run.duration_s)
 
 
 def _strict(rule: TwoSidedRule, *, policies: int) -> TwoSidedRule:

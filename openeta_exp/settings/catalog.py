@@ -37,6 +37,8 @@ class _Catalog(Record):
     """Wall clock of one episode; its worker is then killed."""
     attempts: int = Field(default=2, ge=1, le=10)
     """Runs of an episode that breaks, before it is given up. The same command tries it again."""
+    give_up_after: int = Field(default=10, ge=1)
+    """Episodes of one policy that break in a row, before the rest is left for another time."""
     workers: int | None = Field(default=None, ge=1, le=64)
     """Simulator processes; null is one per core, and never more than `concurrency.episodes`."""
     interpreter: str | None = Field(default=None, min_length=1)
