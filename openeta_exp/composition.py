@@ -138,10 +138,14 @@ def _with_policies(arguments: Sequence[str]) -> Iterator[str]:
     """Arguments with every policy as Hydra takes it, and the fields of policies at their place."""
     names = {match[1] for each in arguments if (match := _NAMED_POLICY.fullmatch(each)) is not None}
     for name in names:
-        if name in _taken_names() or not _POLICY_NAME.fullmatch(name):
+        if not _POLICY_NAME.fullmatch(name):
             raise SettingsError(
-                f"{COMMAND_LINE}: policy@{name}: cannot name a policy; use letters, digits and _, "
-                "and nothing the configuration uses itself"
+                f"{COMMAND_LINE}: policy@{name}: cannot name a policy; use letters, digits and _"
+            )
+        if name in _taken_names():
+            raise SettingsError(
+                f"{COMMAND_LINE}: policy@{name}: the configuration has a {name} already; choose "
+                "another name"
             )
     for each in arguments:
         match = _NAMED_POLICY.fullmatch(each)

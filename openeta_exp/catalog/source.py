@@ -9,7 +9,6 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from openeta_exp.domain.identity import Digest
@@ -56,21 +55,31 @@ def find_source(module: str, search_path: Sequence[str] = ()) -> Source | None:
 
 
 def locate(module: str, paths: Sequence[str]) -> Path | None:
-    """The source file of a module, found like an import would, but importing no parent."""
-    where: Sequence[str] | None = list(paths)
-    spec: ModuleSpec | None = None
-    parts = module.split(".")
-    for index in range(len(parts)):
-        try:
-            spec = PathFinder.find_spec(".".join(parts[: index + 1]), where)
-        except (ImportError, ValueError):
+    """The source file of a module, found like an import would, but importing no parent.
+
+    Not by `PathFinder`, which cannot look into a namespace package that was not imported.
+    """
+    found: Path | None = None
+    where: Sequence[str] = paths
+    for part in module.split("."):
+        found, where = _located(part, where)
+        if found is None and not where:
             return None
-        if spec is None:
-            return None
-        where = list(spec.submodule_search_locations or ())
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return None
-    return Path(spec.origin)
+    return found
+
+
+def _located(name: str, where: Sequence[str]) -> tuple[Path | None, Sequence[str]]:
+    """The file of one name, and where its own parts are; no file for a namespace package."""
+    portions: list[str] = []
+    for folder in where:
+        package = Path(folder) / name
+        if (package / "__init__.py").is_file():
+            return package / "__init__.py", [str(package)]
+        if (Path(folder) / f"{name}.py").is_file():
+            return Path(folder) / f"{name}.py", []
+        if package.is_dir():
+            portions.append(str(package))
+    return None, portions
 
 
 def _is_local(module: str, paths: Sequence[str]) -> bool:
