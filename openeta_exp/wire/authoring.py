@@ -69,6 +69,7 @@ def render_candidate(candidate: Candidate, evidence: TrainingEvidence) -> str:
         "takes_the_place_of": None if before is None else before.name,
         "text": candidate.artifact.text,
         "diff": diff(old, candidate.artifact.text),
+        "origin": candidate.origin,
         "rationale": candidate.rationale,
         "supporting_episode_ids": list[JsonValue](candidate.supporting_episode_ids),
         "training": {

@@ -39,9 +39,14 @@ def candidate_reviewer(messages: Sequence[ModelMessage]) -> str:
         return _answer("reject", "; ".join(error.problems))
     if problem:
         return _answer("reject", problem)
-    if not request.get("supporting_episode_ids"):
+    if request.get("origin") != "file" and not request.get("supporting_episode_ids"):
         return _answer("abstain", "no episode supports it")
-    return _answer("approve", "within its schema, and supported by training episodes")
+    support = (
+        "written by a person"
+        if request.get("origin") == "file"
+        else "supported by training episodes"
+    )
+    return _answer("approve", f"within its schema, and {support}")
 
 
 def _check(kind: str, text: str) -> str:
