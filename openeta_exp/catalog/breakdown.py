@@ -33,6 +33,11 @@ class Cell:
         return self.both + self.baseline_only + self.candidate_only + self.neither
 
     @property
+    def asked(self) -> int:
+        """Pairs that ended, with or without a verdict."""
+        return self.pairs + self.excluded
+
+    @property
     def effect(self) -> float | None:
         """Candidate minus baseline success rate."""
         if not self.pairs:

@@ -31,12 +31,18 @@ _MOST_MAPS = 6
 
 
 def parameter_rows(breakdown: Breakdown) -> tuple[ParameterRow, ...]:
-    """Every parameter with few values, at each of them."""
+    """Every parameter with few values, at each of them.
+
+    One whose every value occurs once, such as a seed, would show single episodes only.
+    """
     groups: dict[str, list[ValueCell]] = {}
     for each in breakdown.by_parameter():
         groups.setdefault(each.parameter, []).append(each)
     return tuple(
-        _row(each) for group in groups.values() if len(group) <= _MOST_VALUES for each in group
+        _row(each)
+        for group in groups.values()
+        if len(group) <= _MOST_VALUES and any(each.cell.asked > 1 for each in group)
+        for each in group
     )
 
 
