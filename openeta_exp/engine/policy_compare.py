@@ -179,7 +179,7 @@ async def compare_policies(
                 experiment_id=plan.experiment_id,
                 generation=GENERATION,
                 stage=POLICIES,
-                verdict=judged[name].judgement.better,
+                verdict=judged[name].announced,
                 canary=None,
                 pairs=ran[name].comparison.observations,
                 duration_s=ran[name].duration_s,

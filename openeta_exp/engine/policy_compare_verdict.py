@@ -14,7 +14,7 @@ from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.gate import Gate, NoRegressionGate
 from openeta_exp.domain.pair import PairObservation, PairOutcome
 from openeta_exp.domain.policy_comparison import Difference, Equivalence, PairCounts, Standing
-from openeta_exp.domain.verdict import GateVerdict, Ground
+from openeta_exp.domain.verdict import Decision, GateVerdict, Ground, Reason
 from openeta_exp.engine.policy_compare_gate import (
     Judgement,
     TwoSidedRule,
@@ -53,6 +53,15 @@ class Judged:
     difference: Difference | None
     equivalence: Equivalence | None
     by_task: Mapping[str, Judged]
+
+    @property
+    def announced(self) -> GateVerdict:
+        """The verdict for whoever knows one direction only: a policy that got worse is rejected."""
+        better = self.judgement.better
+        if self.standing is not Standing.REGRESSED or better.decision is Decision.REJECT:
+            return better
+        reasons = (Reason(ground=Ground.WORSE, message=self.reasons[0]),)
+        return better.model_copy(update={"decision": Decision.REJECT, "reasons": reasons})
 
 
 def judge_all(

@@ -81,7 +81,7 @@ def contestant(name: str, solves: Solves) -> Contestant:
             case _:
                 return batches.lost(spec, under=arm)
 
-    return Contestant(arm=arm, run=run, config={})
+    return Contestant(arm=arm, run=run, config={"policy": {"name": name}})
 
 
 def x_of(spec: EpisodeSpec) -> int:
@@ -153,6 +153,11 @@ async def test_three_policies_are_judged_against_the_first_and_share_its_episode
     ended = [event for _, event in journal.events() if isinstance(event, ComparisonEnded)]
     assert [event.comparison_id for event in ended] == [
         each.comparison_id for each in found.values()
+    ]
+    assert [event.verdict.decision for event in ended if event.verdict is not None] == [
+        Decision.PROMOTE,
+        Decision.REJECT,
+        Decision.INCONCLUSIVE,
     ]
     again, _ = await compared(of, journal)
     assert runs(journal) == 4 * 40

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from openeta_exp.adapters.tracking.run_view import Point, leaves
+from openeta_exp.domain.event import ComparisonEnded, ComparisonPlanned
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison
 from openeta_exp.domain.pair import ArmObservation, PairObservation
@@ -101,15 +102,21 @@ def run_tags(comparison: Comparison) -> dict[str, str]:
 
 def run_params(comparison: Comparison) -> dict[str, str]:
     """What was fixed before the first pair ran."""
-    planned, candidate = comparison.planned, comparison.candidate
+    candidate = comparison.candidate
+    params = planned_params(comparison.planned)
+    if candidate is not None:
+        params["candidate"] = candidate.artifact.name
+        params["origin"] = candidate.origin
+    return params
+
+
+def planned_params(planned: ComparisonPlanned) -> dict[str, str]:
+    """The same as far as any comparison has it."""
     params = {
         "generation": str(planned.generation),
         "stage": planned.stage,
         "scheduled_pairs": str(planned.scheduled_pairs),
     }
-    if candidate is not None:
-        params["candidate"] = candidate.artifact.name
-        params["origin"] = candidate.origin
     if planned.gate is not None:
         params |= dict(leaves(planned.gate.model_dump(mode="json"), "gate"))
     if planned.terms is not None:
@@ -121,9 +128,11 @@ def run_params(comparison: Comparison) -> dict[str, str]:
 
 def run_points(comparison: Comparison) -> tuple[Point, ...]:
     """The result, and the way to it over pairs."""
-    ended = comparison.ended
-    if ended is None:
-        return ()
+    return () if comparison.ended is None else ended_points(comparison.ended)
+
+
+def ended_points(ended: ComparisonEnded) -> tuple[Point, ...]:
+    """The same for any comparison that is over."""
     at_ms = int(ended.at_s * 1000)
     values: dict[str, float] = {"duration_s": ended.duration_s}
     looks: Sequence[EvidencePoint] = ()

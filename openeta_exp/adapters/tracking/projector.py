@@ -28,6 +28,7 @@ from openeta_exp.adapters.tracking.messages import (
     ToProjector,
     Trouble,
 )
+from openeta_exp.adapters.tracking.policy_projection import PolicyProjection
 from openeta_exp.adapters.tracking.run_view import (
     HIGH_WATER_TAG,
     Closing,
@@ -83,6 +84,7 @@ class Projector:
         self._runs: MlflowRuns | None = None
         self._history = History()
         self._lineages = LineageProjection(render)
+        self._policies = PolicyProjection()
         self._by_batch: dict[int, _Run] = {}
         self._waiting: dict[int, _Run] = {}
         self._run_ids: dict[str, str] = {}
@@ -95,6 +97,7 @@ class Projector:
         self._seq = seq
         batch = self._history.add(event)
         self._lineages.add(seq, event, batch)
+        self._policies.add(seq, event)
         if batch is None:
             return
         run = self._by_batch.setdefault(id(batch), _Run(batch))
@@ -119,7 +122,7 @@ class Projector:
         Raises:
             MLFLOW_ERRORS: Some of it is still waiting.
         """
-        if not self._waiting and not self._lineages.waiting:
+        if not (self._waiting or self._lineages.waiting or self._policies.waiting):
             return None
         if self._runs is None:
             self._runs = self._connect()
@@ -131,9 +134,11 @@ class Projector:
             self._run_ids[run.batch.started.batch_id] = run.run_id
             del self._waiting[key]
         self._lineages.show(self._runs, self._run_ids.get)
+        self._policies.show(self._runs, self._run_ids.get)
+        ours = self._policies.place(self._runs) or self._lineages.place(self._runs)
         return Shown(
             seq=self._seq,
-            place=self._lineages.place(self._runs) or place,
+            place=ours or place,
             compare=self._lineages.compare(self._runs, self._run_ids.get),
         )
 
