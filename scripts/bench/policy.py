@@ -1,17 +1,27 @@
-"""What a policy's step costs besides the policy: `python -m scripts.bench.policy [STEPS]`.
+"""What a policy's step and a comparison cost besides the policy.
 
-A null environment and a null policy, two 256x256 images per observation; CPU time of this process
-per step, best of several rounds, because a busy machine can only make it larger. The server is a
-process of its own and is not counted.
+    python -m scripts.bench.policy [STEPS]      a step
+    python -m scripts.bench.policy scale [N]    a comparison of N scenarios x 3 repeats x 2 policies
+
+A step: a null environment and a null policy, two 256x256 images per observation; CPU time of this
+process per step, best of several rounds, because a busy machine can only make it larger. The
+server is a process of its own and is not counted.
+
+A comparison: the whole command in processes of its own, with episodes of one step. CPU time of
+all of them, and their memory together, shared pages counted once.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +44,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 _ROUNDS = 5
 _IN_PROCESS_US = 10.0
 _SERVER_MS = 2.0
+_SCALE_S = 60.0
+_SCALE_MB = 500.0
+_SAMPLED_EACH_S = 0.25
 _GRAIN = np.random.default_rng(0)
 _OBSERVATION = {
     "images": {
@@ -85,6 +98,135 @@ class NullModel(PredictModelServer):  # type: ignore[misc]
 
     def predict(self, obs: dict[str, Any], ctx: Any) -> dict[str, Any]:
         return dict(_REPLY)
+
+
+class OneStep(StepBenchmark):  # type: ignore[misc]
+    """Ends with its first step, and is solved if the action is positive."""
+
+    def get_tasks(self) -> list[dict[str, Any]]:
+        return [{"name": "nothing"}]
+
+    def reset(self, task: dict[str, Any]) -> Any:
+        return float(task["x"])
+
+    def make_obs(self, raw_obs: Any, task: dict[str, Any]) -> Any:
+        return {"states": np.array([raw_obs], dtype=np.float32), "task_description": task["name"]}
+
+    def step(self, action: dict[str, Any]) -> StepResult:
+        positive = float(action["actions"][0]) > 0
+        return StepResult(1.0, float(positive), True, {"success": positive})
+
+    def get_step_result(self, step_result: StepResult) -> dict[str, Any]:
+        return {"success": step_result.info["success"]}
+
+
+class Threshold:
+    """Positive where the state, taken around a circle, is above a threshold."""
+
+    requires = ("states",)
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+
+    def act(self, observation: Mapping[str, Any]) -> Any:
+        around = float(observation["states"][0]) * 3.7 % 1.0
+        return np.array([around - self.threshold], dtype=np.float32)
+
+
+CATALOG: Mapping[str, Any] = {
+    "scenes.yaml": {
+        "scenes": [
+            {
+                "id": "null-scene",
+                "engine": "none",
+                "engine_version": "1",
+                "external": {"provider": "scripts.bench.policy:OneStep", "params": {}},
+            }
+        ]
+    },
+    "tasks.yaml": {
+        "tasks": [
+            {
+                "id": "nothing",
+                "scene": "null-scene",
+                "instruction": "nothing",
+                "predicate": "refractal.predicates:from_benchmark",
+                "max_steps": 1,
+            }
+        ]
+    },
+}
+
+
+def scale(scenarios: int = 1000) -> int:
+    """A comparison from the command line to its report."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sets = {
+            "id": "line",
+            "scene": "null-scene",
+            "generator": "refractal.generators:linspace_grid",
+            "generator_seed": 0,
+            "params": {"x": {"range": [0, 10], "steps": scenarios}},
+        }
+        for file, content in {**CATALOG, "scenarios.yaml": {"scenario_sets": [sets]}}.items():
+            (folder / file).write_text(json.dumps(content), encoding="utf-8")
+        began_s = time.monotonic()
+        command = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "openeta_exp", "command=compare", "tracking=none"),
+                *(f"catalog.path={folder}", "catalog.repeats=3", f"output_root={folder}/outputs"),
+                *("policy@a=scripts.bench.policy:Threshold", "a.params={threshold: 0.5}"),
+                *("policy@b=scripts.bench.policy:Threshold", "b.params={threshold: 0.6}"),
+            ],
+            cwd=_ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        peaks_mb = [0.0]
+        watching = threading.Thread(target=watch, args=(command.pid, peaks_mb))
+        watching.start()
+        _, status, used = os.wait4(command.pid, 0)
+        command.returncode = os.waitstatus_to_exitcode(status)
+        watching.join()
+        wall_s = time.monotonic() - began_s
+        result = (
+            folder / "outputs" / "experiments" / "experiment" / "comparison" / "comparison.json"
+        )
+        told = json.loads(result.read_text(encoding="utf-8"))
+    (contrast,) = told["contrasts"]
+    if contrast["standing"] != "regressed" or contrast["missing"]:
+        raise RuntimeError(f"the comparison went wrong: {contrast['standing']}")
+    cpu_s = used.ru_utime + used.ru_stime
+    report(f"{scenarios:,} scenarios x 3 x 2: all processes", cpu_s, "s", limit=_SCALE_S)
+    report("an episode of it", 1e3 * cpu_s / (6 * scenarios), "ms")
+    print(f"{'wall clock, on a machine with other work':<40} {wall_s:10.2f} s")
+    print(f"{'memory, all processes':<40} {peaks_mb[0]:10.0f} MB (at most {_SCALE_MB:g})")
+    return int(cpu_s > _SCALE_S or peaks_mb[0] > _SCALE_MB)
+
+
+def watch(pid: int, peaks_mb: list[float]) -> None:
+    """Keep the largest memory of a process and everything below it, until it is gone."""
+    while (now_mb := sum(map(_memory_mb, _family(pid)))) > 0:
+        peaks_mb[0] = max(peaks_mb[0], now_mb)
+        time.sleep(_SAMPLED_EACH_S)
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    # A process may end at any moment.
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text(encoding="ascii").split():
+                yield from _family(int(child))
+
+
+def _memory_mb(pid: int) -> float:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
 
 
 def main(steps: int = 20_000) -> int:
@@ -162,4 +304,6 @@ def report(name: str, value: float, unit: str, *, limit: float | None = None) ->
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["scale"]:
+        sys.exit(scale(*map(int, sys.argv[2:3])))
     sys.exit(main(*map(int, sys.argv[1:2])))
