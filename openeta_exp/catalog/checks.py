@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from openeta_exp.catalog.checks_conventions import judge_conventions
-from openeta_exp.catalog.checks_policy import PoliciesReport, judge_policies
+from openeta_exp.catalog.checks_policy import PoliciesReport, Twins, judge_policies
 from openeta_exp.catalog.checks_reset import (
     SETTLE_STEPS,
     ResetReport,
@@ -23,6 +23,8 @@ from openeta_exp.errors import CatalogError, PolicyError, SimulatorError
 from openeta_exp.ports.policy import PolicyRecipe
 
 _PROBED_SCENARIOS = 3
+_MOST_TWIN_PROBES = 5
+"""Further episodes in which policies that answer alike may still turn out to be two."""
 
 
 async def check_catalog(
@@ -41,6 +43,7 @@ async def check_catalog(
         except (PolicyError, SimulatorError) as error:
             findings.append(invalid("policy_unusable", f"policy {name}: {error}"))
     probed: set[str] = set()
+    twins = Twins()
     for env_id, binding in expansion.bindings.items():
         rows = [row for row in expansion.rows if row.env_id == env_id and row.repeat == 0]
         if not rows:
@@ -54,13 +57,57 @@ async def check_catalog(
                 ready = {name: policies[name] for name in described}
                 report = await _probe_policies(runner, env_id, binding, rows, policies=ready)
                 findings += judge_policies(report, described)
+                twins.add(report.fingerprints)
                 for name, each in described.items():
                     findings += judge_conventions(name, each, adapter, binding.scene)
                 action_dim = action_dim or report.action_dim
             findings += await _check_resets(runner, env_id, binding, rows, action_dim=action_dim)
         except (CatalogError, PolicyError, SimulatorError) as error:
             findings.append(invalid("adapter_unusable", f"task {binding.task.id}: {error}"))
+    await _tell_apart(expansion, runner, policies, twins)
+    findings += twins.findings()
     return CheckReport.of(list({each.model_dump_json(): each for each in findings}.values()))
+
+
+async def _tell_apart(
+    expansion: Expansion,
+    runner: CatalogRunner,
+    policies: Mapping[str, PolicyRecipe],
+    twins: Twins,
+) -> None:
+    """Give policies that answer alike other tasks and other scenarios to differ on."""
+    for env_id, rows in _elsewhere(expansion)[:_MOST_TWIN_PROBES]:
+        if not twins.alike:
+            return
+        binding = expansion.bindings[env_id]
+        try:
+            report = await _probe_policies(
+                runner,
+                env_id,
+                binding,
+                rows,
+                policies={name: policies[name] for name in twins.alike},
+            )
+        except (CatalogError, PolicyError, SimulatorError):
+            # Found and told by the other checks of this task.
+            continue
+        twins.add(report.fingerprints)
+
+
+def _elsewhere(expansion: Expansion) -> list[tuple[str, list[ScenarioRow]]]:
+    """Environments with rows whose middle one was not probed yet: other tasks, then other ends."""
+    first_of_scene: set[str] = set()
+    tasks: list[tuple[str, list[ScenarioRow]]] = []
+    ends: list[tuple[str, list[ScenarioRow]]] = []
+    for env_id, binding in expansion.bindings.items():
+        rows = [row for row in expansion.rows if row.env_id == env_id and row.repeat == 0]
+        if not rows:
+            continue
+        if binding.scene_digest in first_of_scene:
+            tasks.append((env_id, rows))
+        first_of_scene.add(binding.scene_digest)
+        ends += [(env_id, [row]) for row in (rows[0], rows[-1]) if row is not rows[len(rows) // 2]]
+    return [*tasks, *ends]
 
 
 def _static(expansion: Expansion) -> Iterator[Finding]:

@@ -76,7 +76,7 @@ class PoliciesReport(Record):
 def judge_policies(
     report: PoliciesReport, described: Mapping[str, PolicyDescription]
 ) -> list[Finding]:
-    """What the probe says about every policy, and about every two."""
+    """What the probe says about every policy; `Twins` says it about every two."""
     found: list[Finding] = []
     for name, probe in report.policies.items():
         requires = described[name].requires
@@ -86,7 +86,6 @@ def judge_policies(
         if probe.error is None:
             found += _blind(name, probe, requires)
             found += _actions(name, probe)
-    found += _fingerprints(report.fingerprints)
     return found
 
 
@@ -191,23 +190,58 @@ def _actions(name: str, probe: PolicyProbe) -> Iterator[Finding]:
         )
 
 
-def _fingerprints(prints: Fingerprints) -> Iterator[Finding]:
-    for each in prints.pairs:
-        first, second = each.pair
-        evidence: JsonObject = {"observations": prints.observations, "largest": each.largest}
-        dims = [dim for dim in each.dims if dim is not None]
-        if len(set(dims)) > 1:
-            yield invalid(
-                "action_dimensions_differ",
-                f"policy {first} answers with {each.dims[0]} numbers, {second} with {each.dims[1]}",
-            )
-        elif each.known and each.largest == 0:
-            make = invalid if prints.complete else suspect
-            yield make(
-                "identical_policies",
-                f"policies {first} and {second} answer {prints.observations} observations "
-                "identically: they are one policy",
-                evidence,
-            )
-        elif each.known:
-            yield ok("identical_policies", f"{first} and {second} are two policies", evidence)
+class Twins:
+    """Are two policies two? Answers to the same observations, over as many episodes as it takes.
+
+    Policies that differ may answer one scenario alike, or one task.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], list[tuple[FingerprintPair, Fingerprints]]] = {}
+
+    def add(self, prints: Fingerprints) -> None:
+        """Take what one more episode says."""
+        for each in prints.pairs:
+            self._seen.setdefault(each.pair, []).append((each, prints))
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """Policies that answer like another one so far."""
+        pairs = [pair for pair in self._seen if self._is_alike(pair)]
+        return tuple(dict.fromkeys(name for pair in pairs for name in pair))
+
+    def _is_alike(self, pair: tuple[str, str]) -> bool:
+        return all(each.known and each.largest == 0 for each, _ in self._seen[pair])
+
+    def findings(self) -> Iterator[Finding]:
+        """What all episodes together say."""
+        for pair, seen in self._seen.items():
+            first, second = pair
+            apart = [each for each, _ in seen if each.known and each.largest != 0]
+            unlike = [each.dims for each, _ in seen if _differ(each.dims)]
+            observations = sum(prints.observations for _, prints in seen)
+            evidence: JsonObject = {
+                "episodes": len(seen),
+                "observations": observations,
+                "largest": max((each.largest or 0.0 for each in apart), default=None),
+            }
+            if unlike:
+                yield invalid(
+                    "action_dimensions_differ",
+                    f"policy {first} answers with {unlike[0][0]} numbers, {second} with "
+                    f"{unlike[0][1]}",
+                )
+            elif apart:
+                yield ok("identical_policies", f"{first} and {second} are two policies", evidence)
+            elif self._is_alike(pair):
+                make = invalid if all(prints.complete for _, prints in seen) else suspect
+                yield make(
+                    "identical_policies",
+                    f"policies {first} and {second} answer {observations} observations "
+                    "identically: they are one policy",
+                    evidence,
+                )
+
+
+def _differ(dims: tuple[int | None, int | None]) -> bool:
+    return None not in dims and dims[0] != dims[1]

@@ -119,7 +119,7 @@ def _contrast(contrast: Contrast) -> list[RenderableType]:
         parts.append(_tasks(contrast.tasks))
     if contrast.parameters:
         parts.append(_parameters(contrast.parameters))
-    parts += [_heat_map(each) for each in contrast.heat_maps if len(each.columns) <= _COLUMNS]
+    parts += [_heat_map(each) for each in contrast.heat_maps if _is_telling(each)]
     if contrast.flips:
         parts += _flips(contrast)
     return parts
@@ -144,6 +144,11 @@ def difference_words(difference: Difference | None) -> str:
     )
 
 
+def _interval(difference: Difference) -> str:
+    bounds = f"{points(difference.low)} to {points(difference.high)}"
+    return f"{points(difference.value)} ({bounds})"
+
+
 def points(rate: float) -> str:
     """A difference of rates in percentage points, with its sign."""
     return f"{100 * rate:+.1f}"
@@ -157,7 +162,7 @@ def _tasks(tasks: Sequence[TaskContrast]) -> Table:
             str(each.counts.candidate_only),
             str(each.counts.baseline_only),
             str(each.counts.pairs),
-            difference_words(each.difference).replace(" points", ""),
+            "-" if each.difference is None else _interval(each.difference),
             Text(each.standing.replace("_", " "), style=_STYLES[each.standing]),
         )
     return table
@@ -180,6 +185,12 @@ def _parameters(rows: Sequence[ParameterRow]) -> Table:
         )
         shown = row.parameter
     return table
+
+
+def _is_telling(found: HeatMapTable) -> bool:
+    """Whether it fits a terminal, and shows a difference."""
+    cells = (cell for row in found.cells for cell in row if cell is not None)
+    return len(found.columns) <= _COLUMNS and any(cell.difference for cell in cells)
 
 
 def _heat_map(found: HeatMapTable) -> Table:

@@ -132,6 +132,17 @@ async def test_two_names_for_one_policy_are_caught(tmp_path: Path, pool: WorkerP
     assert "\n" not in message
 
 
+async def test_policies_that_differ_on_some_scenarios_only_are_two(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    two = {"a": policy("Handed"), "b": policy("Handed", right=1.0)}
+
+    report = await checked(pool, tmp_path, two)
+
+    assert "a and b are two policies" in said(report, "identical_policies", CheckVerdict.OK)
+    assert report.verdict is CheckVerdict.OK
+
+
 async def test_a_policy_that_ignores_everything_is_caught(tmp_path: Path, pool: WorkerPool) -> None:
     report = await checked(pool, tmp_path, {"a": policy("still"), "b": policy("full_throttle")})
 

@@ -26,6 +26,21 @@ class Homing:
         return -self.gain * np.asarray(state, dtype=np.float64) - np.array([seen, 0.0])
 
 
+class Handed(Homing):
+    """Has another gain where an episode starts on the right."""
+
+    def __init__(self, right: float = 5.0) -> None:
+        super().__init__()
+        self.right = right
+
+    def reset(self, task: Mapping[str, Any]) -> None:
+        self.gain = 0.0
+
+    def act(self, observation: Mapping[str, Any]) -> Any:
+        self.gain = self.gain or (self.right if observation["states"][0] > 0.5 else 5.0)
+        return super().act(observation)
+
+
 class Declared(Homing):
     """Says which keys it needs."""
 
