@@ -72,16 +72,16 @@ def _try(
 
 
 def _of_policies(settings: ExperimentSettings, asked: CheckSettings | CompareSettings) -> int:
-    """What is asked about policies on a catalog."""
+    """What is asked about policies on a catalog; a program is told of failures too."""
+    from openeta_exp.assembly.catalog_check import check
+    from openeta_exp.assembly.catalog_compare import compare
+    from openeta_exp.assembly.catalog_world import telling_failures
     from openeta_exp.settings.command import CheckSettings
 
-    if isinstance(asked, CheckSettings):
-        from openeta_exp.assembly.catalog_check import check
-
-        return check(settings, asked)
-    from openeta_exp.assembly.catalog_compare import compare
-
-    return compare(settings, asked)
+    with telling_failures(asked.kind, aloud=asked.format == "json"):
+        if isinstance(asked, CheckSettings):
+            return check(settings, asked)
+        return compare(settings, asked)
 
 
 def execute(settings: ExperimentSettings) -> int:

@@ -81,7 +81,7 @@ def compare(settings: ExperimentSettings, command: CompareSettings) -> int:
             settings.output_root.absolute(), settings.experiment_id
         ).comparison,
     )
-    console = Console()
+    console = Console(losses_are_news=False)
     with experiment_store(settings) as store:
         result = anyio.run(partial(_compare, asked, store, console))
     _write(result, asked)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import assert_never
 
 from openeta_exp.adapters.clock import SystemClock
@@ -18,9 +19,10 @@ from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.catalog.reading import read_catalog
 from openeta_exp.catalog.runner import CatalogRunner
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.errors import CatalogError, PolicyError
+from openeta_exp.errors import CatalogError, OpenEtaError, PolicyError, SettingsError
 from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.policy import PolicyRecipe
+from openeta_exp.reporting.console import Console
 from openeta_exp.settings.catalog import (
     CallablePolicySettings,
     CatalogSettings,
@@ -33,8 +35,10 @@ from openeta_exp.settings.catalog import (
     VlaEvalPolicySettings,
 )
 from openeta_exp.settings.experiment import ExperimentSettings
+from openeta_exp.wire.failure_report import failure_json
 
 _POLICIES = "openeta_exp.adapters.policy"
+_EXTRA = ("websockets", "msgpack")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,26 @@ class CatalogWorld:
     concurrency: int
 
 
+@contextmanager
+def telling_failures(command: str, *, aloud: bool) -> Iterator[None]:
+    """Say as JSON why a command fails, before it does.
+
+    Args:
+        aloud: Whether a program reads.
+    """
+    try:
+        yield
+    except* OpenEtaError as group:
+        if aloud:
+            Console().text(failure_json(_first(group), command=command))
+        raise
+
+
+def _first(group: BaseExceptionGroup[OpenEtaError]) -> OpenEtaError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
 def catalog_of(settings: ExperimentSettings) -> CatalogSettings:
     assert settings.catalog is not None, "the rules across sections ask for it"
     return settings.catalog
@@ -62,7 +86,9 @@ def read_expansion(settings: ExperimentSettings) -> Expansion:
 
     Raises:
         CatalogError, ManifestError: With every mistake of the files or of the selection.
+        SettingsError: A policy needs packages that are not installed.
     """
+    _check_extra(settings)
     catalog = catalog_of(settings)
     match catalog:
         case FileCatalogSettings():
@@ -84,6 +110,21 @@ def read_expansion(settings: ExperimentSettings) -> Expansion:
         case _:
             assert_never(catalog)
     return expansion if settings.episodes is None else _selected(expansion, settings.episodes)
+
+
+def _check_extra(settings: ExperimentSettings) -> None:
+    """Model servers are spoken to by packages that not everybody has."""
+    served = [
+        name
+        for name, policy in settings.policies.items()
+        if isinstance(policy, VlaEvalPolicySettings)
+    ]
+    missing = [name for name in _EXTRA if find_spec(name) is None]
+    if served and missing and catalog_of(settings).interpreter is None:
+        raise SettingsError(
+            f"policies.{served[0]}: {', '.join(missing)} is not installed; "
+            "install openeta_exp[policy]"
+        )
 
 
 def _selected(expansion: Expansion, episode_ids: tuple[str, ...]) -> Expansion:

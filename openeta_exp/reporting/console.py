@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.logging import RichHandler
 from rich.text import Text
 
-from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import ProviderMetrics
@@ -52,15 +52,19 @@ class Console:
         err: TextIO | None = None,
         now_s: Callable[[], float] = time.monotonic,
         provider: Callable[[], ProviderMetrics] | None = None,
+        losses_are_news: bool = True,
     ) -> None:
         """
         Args:
             provider: Asked for a snapshot each time the display is drawn.
+            losses_are_news: A large batch gets a line for every episode that was not solved, and
+                not only for those that broke.
         """
         self._out = _Writer(out or sys.stdout)
         self._err = _Writer(err or sys.stderr)
         self._now_s = now_s
         self.provider = provider
+        self._losses_are_news = losses_are_news
         self._view: BatchView | None = None
         self._live: Live | None = None
 
@@ -103,6 +107,8 @@ class Console:
         before = 100 * view.done // view.total
         view.end(outcome)
         failed = status_of(outcome) is EpisodeStatus.FAIL
+        if view.total > _LINE_EACH and not self._losses_are_news:
+            failed = isinstance(outcome, EpisodeFailure)
         if self._live is not None:
             if failed:
                 self._err.say(outcome_line(outcome))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from openeta_exp.assembly import execute
+from openeta_exp.cli import guarded
 from openeta_exp.composition import compose_settings
 from openeta_exp.domain.event import ComparisonEnded, ComparisonPlanned, EpisodeStarted
 from openeta_exp.domain.policy_comparison import Ending, Standing
-from openeta_exp.errors import CatalogError
 from openeta_exp.wire.vla_eval import Frame
 from tests.adapters.policy.hostile_server import Session, serving
 from tests.catalog_cli.comparing import STRONG, WEAK, compare, toy_catalog
@@ -256,8 +256,28 @@ def test_levels_of_a_perturbation_become_a_curve(tmp_path: Path) -> None:
     assert {flip.scenario["level"] for flip in found.contrast.flips} <= {0.2, 1.0}
 
 
-def test_a_policy_that_cannot_be_built_is_bad_input(tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_built_is_bad_input_and_a_program_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     toy_catalog(tmp_path)
 
-    with pytest.raises(CatalogError, match=r"policies\.b\.target = 'no_such_module:Policy'"):
-        compare(tmp_path, *WEAK, "policy@b=no_such_module:Policy")
+    code = guarded(
+        lambda: compare(tmp_path, *WEAK, "policy@b=no_such_module:Policy", "format=json").code
+    )
+
+    told = json.loads(capsys.readouterr().out)
+    assert (code, told["exit_code"], told["reason"]) == (2, 2, "bad_input")
+    assert "policies.b.target = 'no_such_module:Policy'" in told["problems"][0]
+
+
+def test_a_server_that_is_not_there_is_infrastructure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy_catalog(tmp_path)
+    absent = ("policy@b=ws://127.0.0.1:9", "b.connect_timeout_s=0.2", "b.revision=v1")
+
+    code = guarded(lambda: compare(tmp_path, *WEAK, *absent, "format=json").code)
+
+    told = json.loads(capsys.readouterr().out)
+    assert (code, told["exit_code"], told["reason"]) == (3, 3, "infrastructure")
+    assert told["code"] == "policy_unreachable"

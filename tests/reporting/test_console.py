@@ -73,6 +73,20 @@ def test_a_large_batch_gets_a_line_per_percent_and_per_failure() -> None:
     assert sum("failed" in line for line in lines) == 1
 
 
+def test_where_losing_is_what_is_measured_only_what_broke_is_told_of_a_large_batch() -> None:
+    err = io.StringIO()
+    specs = manifest(1000)
+    console = Console(out=io.StringIO(), err=err, losses_are_news=False)
+    console.batch_started(started(specs), already_done=0)
+    for spec in specs.episodes:
+        console.episode_ended(broke(spec) if spec.seed == 500 else lost(spec))
+    console.batch_ended(interrupted=False)
+
+    lines = err.getvalue().splitlines()[2:]
+    assert len(lines) == 101
+    assert sum("provider_unavailable" in line for line in lines) == 1
+
+
 def test_a_terminal_shows_counts_queue_and_failures_by_class() -> None:
     now = iter(range(0, 100_000, 10))
     err = Terminal()

@@ -1,0 +1,27 @@
+"""What a command that could not do its work prints where a program reads (`openeta.failure.v1`)."""
+
+from __future__ import annotations
+
+import json
+
+from openeta_exp.errors import InfrastructureError, OpenEtaError, UserError
+
+SCHEMA_VERSION = "openeta.failure.v1"
+
+
+def failure_json(error: OpenEtaError, *, command: str) -> str:
+    """Exit code, reason, and one sentence for each problem."""
+    problems = list(error.problems) if isinstance(error, UserError) else [str(error)]
+    broke = isinstance(error, InfrastructureError)
+    return json.dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "command": command,
+            "ok": False,
+            "exit_code": 3 if broke else 2,
+            "reason": "infrastructure" if broke else "bad_input",
+            "code": error.code if isinstance(error, InfrastructureError) else None,
+            "problems": problems,
+        },
+        indent=2,
+    )
