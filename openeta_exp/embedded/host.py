@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 
 from openeta_exp.embedded.addresses import EmbeddedAddresses, HostOptions
+from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.models.faults import parse_faults
 from openeta_exp.embedded.models.server import create_app
 
@@ -64,7 +65,7 @@ async def _routes(options: HostOptions) -> AsyncIterator[list[BaseRoute]]:
 
 async def serve(options: HostOptions) -> None:
     """Serve until standard input is closed."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
     origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
     addresses = EmbeddedAddresses(
         pid=os.getpid(),

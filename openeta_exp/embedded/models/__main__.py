@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import sys
 
 import uvicorn
 
+from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.models.faults import FaultPlan, parse_faults
 from openeta_exp.embedded.models.server import create_app
 
@@ -19,7 +19,7 @@ KEEP_ALIVE_S = 75
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     # Bound before the address is announced: whoever reads the line can connect at once.
-    listener = socket.create_server((options.host, options.port))
+    listener = listen(options.host, options.port)
     host, port = listener.getsockname()[:2]
     sys.stdout.write(json.dumps({"url": f"http://{host}:{port}/v1"}) + "\n")
     sys.stdout.flush()

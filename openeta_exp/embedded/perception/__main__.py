@@ -17,6 +17,7 @@ from functools import partial
 import anyio
 import uvicorn
 
+from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.perception.asgi import serving
 from openeta_exp.embedded.perception.frame_source import HttpFrameSource
 from openeta_exp.embedded.perception.mcp_server import build_server
@@ -38,7 +39,7 @@ class _Http(uvicorn.Server):
 
 async def serve_http(frames_url: str, *, transport: str, host: str, port: int) -> None:
     """Serve until a signal asks to stop."""
-    listener = socket.create_server((host, port))
+    listener = listen(host, port)
     origin = f"http://{host}:{listener.getsockname()[1]}"
     urls = {"mcp": f"{origin}/mcp", "sse": f"{origin}/sse"}
     ready = json.dumps(

@@ -21,6 +21,7 @@ from functools import partial
 import anyio
 import uvicorn
 
+from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.simulator.asgi import serving
 from openeta_exp.embedded.simulator.gl import Gl
 from openeta_exp.embedded.simulator.mcp_server import build_server
@@ -60,7 +61,7 @@ class _Http(uvicorn.Server):
 
 async def serve_http(options: SimulatorOptions, *, transport: str, host: str, port: int) -> None:
     """Serve until a signal asks to stop; then end every process."""
-    listener = socket.create_server((host, port))
+    listener = listen(host, port)
     port = listener.getsockname()[1]
     origin = f"http://{host}:{port}"
     async with (
