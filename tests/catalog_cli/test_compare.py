@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -158,38 +159,56 @@ def test_one_policy_under_two_names_is_no_comparison(tmp_path: Path) -> None:
     assert any("they are one policy" in each for each in said)
 
 
-def test_a_dying_server_leaves_a_partial_result_that_the_same_command_completes(
-    tmp_path: Path,
-) -> None:
-    toy_catalog(tmp_path)
-    world = {"is mortal": True, "has begun": False}
+@dataclass
+class Moody:
+    """A server that misbehaves at the start of every episode that begins at `y` = 0.2."""
 
-    def dies(session: Session, frame: Frame) -> bool:
+    how: str
+    is_well: bool = False
+    has_begun: bool = False
+
+    def __call__(self, session: Session, frame: Frame) -> bool:
         if frame.type == "episode_start":
-            world["has begun"] = False
+            self.has_begun = False
         if frame.type != "observation":
             return False
-        starts, world["has begun"] = not world["has begun"], True
-        if world["is mortal"] and starts and abs(frame.payload["states"][1] - 0.2) < 1e-6:
-            session.connection.close_socket()
-            return True
-        image = np.asarray(frame.payload["images"]["front"], dtype=np.float32)
         state = np.asarray(frame.payload["states"], dtype=np.float32)
+        image = np.asarray(frame.payload["images"]["front"], dtype=np.float32)
         # A trace of the image, so that the policy does not look blind.
         actions = -5 * state + image[::2].mean() * 1e-4
+        starts, self.has_begun = not self.has_begun, True
+        if starts and not self.is_well and abs(state[1] - 0.2) < 1e-6:
+            match self.how:
+                case "dies":
+                    session.connection.close_socket()
+                case "stalls":
+                    pass
+                case "says NaN":
+                    session.send("action", {"actions": actions * np.nan}, frame.seq)
+                case _:
+                    session.send("action", {"actions": np.zeros(3)}, frame.seq)
+            return True
         session.send("action", {"actions": actions}, frame.seq)
         return True
 
-    with serving(dies) as (url, _):
+
+@pytest.mark.parametrize("how", ["dies", "stalls", "says NaN", "says too much"])
+def test_a_bad_server_leaves_a_partial_result_that_the_same_command_completes(
+    tmp_path: Path, how: str
+) -> None:
+    toy_catalog(tmp_path)
+    moody = Moody(how)
+
+    with serving(moody) as (url, _):
         served = (
             f"policy@served={url}",
             "served.revision=v1",
             "served.connect_timeout_s=1",
-            "served.act_timeout_s=2",
+            "served.act_timeout_s=0.5",
             "catalog.attempts=1",
         )
         partial = compare(tmp_path, *WEAK, *served)
-        world["is mortal"] = False
+        moody.is_well = True
         complete = compare(tmp_path, *WEAK, *served)
 
     assert (partial.code, partial.result.reason) == (3, Ending.PARTIAL)

@@ -35,7 +35,7 @@ POLICIES = (
 def folder(tmp_path: Path) -> Path:
     """The catalog where the command is started; its episodes end early, as their winners do."""
     shutil.copytree(CATALOG, tmp_path / "my_catalog", ignore=shutil.ignore_patterns("__pycache__"))
-    replace(tmp_path / "my_catalog" / "tasks.yaml", "300", "100")
+    replace(tmp_path / "my_catalog" / "tasks.yaml", "300", "75")
     return tmp_path
 
 
