@@ -32,6 +32,7 @@ from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.wire.check_report import check_report_json
 
 EXIT_INVALID = 4
+CHECKING = "checking: some resets of every task, and one episode of every policy on every scene"
 
 
 class _KeptChecks(Record):
@@ -45,6 +46,7 @@ def check(settings: ExperimentSettings, asked: CheckSettings) -> int:
     """Run every check; 4 if the comparison would mean nothing."""
     expansion = read_expansion(settings)
     console = Console()
+    console.note(CHECKING)
     report = anyio.run(partial(_check, settings, expansion))
     if asked.format == "json":
         console.text(check_report_json(report, scenarios=len(expansion.rows)))

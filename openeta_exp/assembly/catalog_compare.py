@@ -13,7 +13,7 @@ import anyio
 from openeta_exp.adapters.store.atomic import write_atomically
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ComparisonLayout, ExperimentLayout
-from openeta_exp.assembly.catalog_check import EXIT_INVALID, checked_once, note_overridden
+from openeta_exp.assembly.catalog_check import CHECKING, EXIT_INVALID, checked_once, note_overridden
 from openeta_exp.assembly.catalog_contestants import Contestants, gather_contestants
 from openeta_exp.assembly.catalog_result import Breakages, Evidence, FirstEpisodes, Tables
 from openeta_exp.assembly.catalog_world import (
@@ -101,6 +101,7 @@ async def _compare(
         AsyncExitStack() as stack,
     ):
         field = await gather_contestants(settings, world, store, stack)
+        console.note(CHECKING)
         report = await checked_once(world, field.policies, layout=asked.layout)
         allowed = catalog_of(settings).allow_invalid
         contrasts: tuple[Contrast, ...] = ()

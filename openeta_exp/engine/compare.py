@@ -15,6 +15,7 @@ from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
 from openeta_exp.domain.schedule import Schedule, ScheduledPair
 from openeta_exp.engine.batch import Observers, ended_batch
+from openeta_exp.engine.dispatch import Dispatch
 from openeta_exp.engine.observe_arm import ENVIRONMENT_PINS, observe_arm, pair_key
 from openeta_exp.engine.pair_ledger import PairLedger
 from openeta_exp.engine.prices import Prices
@@ -67,6 +68,8 @@ class ComparisonPlan:
         environment_pins: The same, for what the environment says of itself in every outcome.
         attempts: Runs of one episode of one arm before its pair is given up and replaced.
         fresh: Sides that run again what has a verdict already.
+        any_order: Every pair is run, so environments may be kept as long as they are of use, and
+            an interrupted comparison counts whatever has ended.
     """
 
     comparison_id: str
@@ -79,6 +82,7 @@ class ComparisonPlan:
     environment_pins: tuple[str, ...] = ENVIRONMENT_PINS
     attempts: int = MAX_ATTEMPTS
     fresh: frozenset[Side] = frozenset()
+    any_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +141,7 @@ async def run_comparison(
                     raise
         observers.progress.batch_ended(interrupted=not completed)
     return ComparisonRun(
-        comparison=pairs.ledger.comparison(),
+        comparison=pairs.so_far(),
         answer=answer,
         duration_s=observers.clock.monotonic_s() - begun_s,
     )
@@ -157,6 +161,7 @@ class _PairRunner(Generic[Answer]):
     _first: PairObservation | None = field(init=False, default=None)
     _next_look: int | None = field(init=False, default=None)
     _answer: Answer | None = field(init=False, default=None)
+    _dispatch: Dispatch = field(init=False)
 
     def __post_init__(self) -> None:
         self.ledger = PairLedger(self.plan.schedule)
@@ -179,7 +184,14 @@ class _PairRunner(Generic[Answer]):
                 self._first = self._first or next(iter(grown), None)
         # Also without a pair: some comparisons cannot be answered however many follow.
         self._look(over=False)
+        slots = self.plan.schedule.slots
+        self._dispatch = Dispatch(
+            self.plan.specs[slot.key] for slot in slots if not self.ledger.has(slot.key)
+        )
         return len(self._finished)
+
+    def so_far(self) -> PairedComparison:
+        return self.ledger.comparison(gaps=self.plan.any_order)
 
     async def until_answer(self) -> Answer:
         if self._answer is None:
@@ -192,7 +204,9 @@ class _PairRunner(Generic[Answer]):
         return self._answer
 
     async def _work(self, scope: anyio.CancelScope) -> None:
-        while (pair := self._next()) is not None:
+        last_env_id: str | None = None
+        while (pair := self._next(last_env_id)) is not None:
+            last_env_id = pair.key.env_id
             self.ledger.begin(pair.key)
             observation = await self._run(pair)
             self._look_if_due(self.ledger.add(observation))
@@ -201,8 +215,13 @@ class _PairRunner(Generic[Answer]):
                 scope.cancel()
                 return
 
-    def _next(self) -> ScheduledPair | None:
-        return None if self._answer is not None or not self.may_spend() else self.ledger.next()
+    def _next(self, last_env_id: str | None) -> ScheduledPair | None:
+        if self._answer is not None or not self.may_spend():
+            return None
+        if not self.plan.any_order:
+            return self.ledger.next()
+        spec = self._dispatch.next(last_env_id)
+        return None if spec is None else self.ledger.slot(pair_key(spec))
 
     def _look_if_due(self, grown: Sequence[PairObservation]) -> None:
         """Look where the rule can answer, and at once where a pair is out of the ordinary."""
@@ -215,7 +234,7 @@ class _PairRunner(Generic[Answer]):
             self._look(over=False)
 
     def _look(self, *, over: bool) -> None:
-        answer = self.rule(self.ledger.comparison(), over=over)
+        answer = self.rule(self.so_far(), over=over)
         if not isinstance(answer, GoOn):
             self._answer = answer
         elif answer.next_look is None:

@@ -22,7 +22,7 @@ class PairLedger:
         self._schedule = schedule
         self._digest = schedule.content_digest
         self._slots = schedule.slots
-        self._scheduled = {pair.key for pair in (*schedule.slots, *schedule.reserves)}
+        self._scheduled = {pair.key: pair for pair in (*schedule.slots, *schedule.reserves)}
         self._reserves: dict[str, list[ScheduledPair]] = {}
         for reserve in schedule.reserves:
             self._reserves.setdefault(reserve.key.task_id, []).append(reserve)
@@ -45,6 +45,13 @@ class PairLedger:
     def valid_pairs(self) -> int:
         """Of the prefix."""
         return self._valid
+
+    def has(self, key: PairKey) -> bool:
+        """Whether a pair has ended."""
+        return key in self._ended
+
+    def slot(self, key: PairKey) -> ScheduledPair:
+        return self._scheduled[key]
 
     def begin(self, key: PairKey) -> None:
         """A pair is being run, and not to be handed out again."""
@@ -121,11 +128,20 @@ class PairLedger:
                     drawn[task_id] += 1
             wanted = None
 
-    def comparison(self) -> PairedComparison:
-        """The longest complete prefix, and what ran ahead of it."""
+    def comparison(self, *, gaps: bool = False) -> PairedComparison:
+        """The longest complete prefix, and what ran ahead of it.
+
+        Args:
+            gaps: Take what ran ahead for a part of it, in schedule order. Only for comparisons of
+                which every pair is to be run, or the fast ones would be favoured.
+        """
+        ahead = self._ahead
+        used = [*self._prefix]
+        if gaps:
+            used += [ahead[slot.key] for slot in self._slots[self._slot :] if slot.key in ahead]
         return PairedComparison(
             schedule_digest=self._digest,
             scheduled=len(self._slots),
-            observations=tuple(self._prefix),
-            overrun=tuple(self._ahead.values()),
+            observations=tuple(used),
+            overrun=() if gaps else tuple(ahead.values()),
         )

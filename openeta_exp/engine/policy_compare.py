@@ -249,6 +249,7 @@ async def _run(
             environment_pins=(),
             attempts=plan.attempts,
             fresh=fresh,
+            any_order=plan.complete,
         ),
         rule=rule,
         run_arm=run_arm,

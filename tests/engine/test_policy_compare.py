@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -214,6 +216,29 @@ async def test_a_policy_that_is_given_up_leaves_the_rest_missing() -> None:
     assert found["gone"].missing == 40
     assert found["gone"].judged.standing is Standing.INCONCLUSIVE
     assert runs(journal) < 3 * 40
+
+
+async def test_environments_are_kept_as_long_as_they_are_of_use() -> None:
+    visited: list[str] = []
+
+    def solves(spec: EpisodeSpec) -> bool:
+        visited.append(spec.env_id)
+        return True
+
+    of = replace(plan({"first": solves, "second": solves}, scenarios=20), concurrency=1)
+    await compared(of)
+    complete = visited.copy()
+    visited.clear()
+    of = plan({"first": solves, "second": solves}, scenarios=20, complete=False)
+    await compared(replace(of, concurrency=1))
+
+    assert len(complete) == 40
+    assert _changes(complete) == 1
+    assert _changes(visited) > 5, "a gate that may stop asks for every task in turn"
+
+
+def _changes(visited: list[str]) -> int:
+    return sum(before != after for before, after in pairwise(visited))
 
 
 async def test_a_gate_may_end_a_comparison_that_need_not_be_complete() -> None:
