@@ -95,6 +95,7 @@ def plan(
         held_out=episodes(held_out, first_seed=200_000),
         tree=tree_of(strategy(6)) if tree is None else tree,
         behaviour={"planner": {"model": "scripted-planner"}},
+        design={},
         config={
             "provider": {"kind": "scripted", "model": "scripted-planner"},
             "lineage": {"generations": generations, "confirmation_pairs": 8},

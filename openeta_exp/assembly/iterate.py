@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -17,6 +16,7 @@ from openeta_exp.assembly.people import keep_paused_of
 from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.publication import publishing_registry
 from openeta_exp.assembly.run import episode_world, experiment_store
+from openeta_exp.assembly.splits import Splits, design, read_splits
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
@@ -24,7 +24,7 @@ from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, Event
 from openeta_exp.domain.gate import GateTiers, Terms
 from openeta_exp.domain.generation import ExperimentResult
-from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split, other_seeds, overlap
+from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.engine.batch import Observers, RunEpisode
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.generation import GenerationEngine, Staff
@@ -48,18 +48,6 @@ from openeta_exp.settings.lineage import (
 from openeta_exp.statistics.multiplicity import LondRule
 from openeta_exp.statistics.preflight import design_report
 
-_CANARY_EPISODES = 10
-"""Enough for a smoke test."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Splits:
-    """The three manifests of a lineage."""
-
-    train: Manifest
-    canary: Manifest
-    held_out: Manifest
-
 
 def iterate(settings: ExperimentSettings) -> int:
     """Run the generations of the lineage, or go on with them."""
@@ -77,46 +65,6 @@ def iterate(settings: ExperimentSettings) -> int:
 
 def _history(store: FolderExperimentStore) -> LineageHistory:
     return LineageHistory(event for _, event in store.journal.events())
-
-
-def read_splits(settings: ExperimentSettings) -> Splits:
-    """The three manifests; a canary that is not named is made.
-
-    Raises:
-        SettingsError: The held-out manifest is missing, or two of them overlap.
-        ManifestError: One cannot be read.
-    """
-    if settings.held_out is None:
-        raise SettingsError(
-            "held_out: is not set; `command=iterate` needs episodes that only the gate sees: "
-            "held_out.path=FILE, or e.g. `+manifest@held_out=libero_object_heldout`"
-        )
-    train, held_out = settings.read_manifest(), settings.held_out.read()
-    if settings.canary is not None:
-        canary = settings.canary.read()
-    else:
-        canary = other_seeds(
-            train,
-            unlike=[held_out],
-            at_least=settings.lineage.canary_episodes,
-            at_most=_CANARY_EPISODES,
-        )
-    splits = Splits(train=train, canary=canary, held_out=held_out)
-    problems: list[str] = []
-    named = {"manifest": splits.train, "canary": splits.canary, "held_out": splits.held_out}
-    for first, second in (("manifest", "canary"), ("manifest", "held_out"), ("canary", "held_out")):
-        shared = overlap(named[first], named[second])
-        if shared:
-            problems.append(
-                f"{second}: {len(shared)} episodes are the same environment and seed as in "
-                f"{first}, e.g. {shared[0]}; what was trained on cannot judge"
-            )
-    for name, split in (("manifest", Split.TRAIN), ("held_out", Split.HELD_OUT)):
-        if named[name].split not in (None, split):
-            problems.append(f"{name}: is marked {named[name].split}; it must be {split}")
-    if problems:
-        raise SettingsError(problems)
-    return splits
 
 
 async def _iterate(
@@ -207,6 +155,7 @@ async def _plan(
         held_out=splits.held_out,
         tree=tree,
         behaviour=behaviour(settings),
+        design=design(settings, splits),
         config=settings.public_json(),
         scripted=is_scripted(settings),
         concurrency=settings.concurrency.episodes,

@@ -18,6 +18,7 @@ from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.assembly.ending import ENDS_WITH
 from openeta_exp.assembly.provenance import behaviour
+from openeta_exp.assembly.splits import design, read_splits
 from openeta_exp.assembly.world import baseline_tree
 from openeta_exp.domain.lineage import GenerationRecord, differences
 from openeta_exp.engine.lineage import LineageHistory
@@ -25,7 +26,7 @@ from openeta_exp.engine.prices import Prices
 from openeta_exp.engine.spending import Caps, Spending
 from openeta_exp.engine.sweep import JobEnd, JobState, LineageEnd, run_lineages
 from openeta_exp.engine.sweep_grouping import SweptJob, SweptLineage, group_by_lineage
-from openeta_exp.errors import SettingsError
+from openeta_exp.errors import SettingsError, UserError
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.live_view import counted
 from openeta_exp.reporting.sweep_view import ComparedJob, ComparedLineage, sweep_view
@@ -137,13 +138,20 @@ def _is_unchanged(settings: ExperimentSettings, generation: int) -> bool:
     path = _layout(settings).generation(generation).record
     try:
         before = GenerationRecord.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+        splits = read_splits(settings)
+    except (OSError, ValidationError, UserError):
         return False
     # Later generations start from what the journal says; the first from what the settings name.
     baseline = before.baseline_digest
     if generation == 0:
         baseline = baseline_tree(settings).content_digest
-    now = before.model_copy(update={"behaviour": behaviour(settings), "baseline_digest": baseline})
+    now = before.model_copy(
+        update={
+            "behaviour": behaviour(settings),
+            "baseline_digest": baseline,
+            "design": design(settings, splits),
+        }
+    )
     return not differences(before, now)
 
 

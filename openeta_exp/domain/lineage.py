@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.record import Record
 
@@ -14,6 +16,9 @@ class GenerationRecord(Record):
     baseline_digest: Digest
     behaviour: JsonObject
     """The settings that influence what an episode does."""
+    design: JsonObject = Field(default_factory=dict)
+    """What decides how candidates are judged: manifests, gate, length. Empty as long as the
+    generation has only been run and not iterated."""
 
 
 def differences(before: GenerationRecord, now: GenerationRecord) -> tuple[str, ...]:
@@ -21,11 +26,19 @@ def differences(before: GenerationRecord, now: GenerationRecord) -> tuple[str, .
     found: list[str] = []
     if before.baseline_digest != now.baseline_digest:
         found.append(f"baseline: {before.baseline_digest[:12]} became {now.baseline_digest[:12]}")
-    flat_before, flat_now = _flat(before.behaviour), _flat(now.behaviour)
-    for name in sorted(flat_before.keys() | flat_now.keys()):
-        if flat_before.get(name) != flat_now.get(name):
-            found.append(f"{name}: {flat_before.get(name)} became {flat_now.get(name)}")
+    found += _changes(before.behaviour, now.behaviour)
+    if before.design and now.design:
+        found += _changes(before.design, now.design)
     return tuple(found)
+
+
+def _changes(before: JsonObject, now: JsonObject) -> list[str]:
+    flat_before, flat_now = _flat(before), _flat(now)
+    return [
+        f"{name}: {flat_before.get(name)} became {flat_now.get(name)}"
+        for name in sorted(flat_before.keys() | flat_now.keys())
+        if flat_before.get(name) != flat_now.get(name)
+    ]
 
 
 def _flat(value: JsonObject, prefix: str = "") -> dict[str, str]:

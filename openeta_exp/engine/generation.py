@@ -148,6 +148,7 @@ class GenerationEngine:
                 generation=generation,
                 baseline_digest=tree.content_digest,
                 behaviour=plan.behaviour,
+                design=plan.design,
             ),
             tree,
         )

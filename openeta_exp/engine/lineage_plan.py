@@ -35,6 +35,7 @@ class LineagePlan:
     """Everything about a lineage that is fixed before its first episode.
 
     Attributes:
+        design: What decides how candidates are judged; the same experiment keeps to it.
         held_out: The pool; each comparison gets a part of it that no other one has seen.
         flakiness_pairs: Pairs of the first tree with itself, on train-side keys, before anything
             else; 0 for none.
@@ -48,6 +49,7 @@ class LineagePlan:
     held_out: Manifest
     tree: ArtifactTree
     behaviour: JsonObject
+    design: JsonObject
     config: JsonObject
     scripted: bool
     concurrency: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.assembly.history import read_lineage
 from openeta_exp.assembly.provenance import behaviour
+from openeta_exp.assembly.splits import design, read_splits
 from openeta_exp.assembly.sweep import AskedJob, is_finished
 from openeta_exp.assembly.world import baseline_tree
 from openeta_exp.composition import compose_settings
@@ -48,13 +50,26 @@ def finished(of: ExperimentSettings) -> list[bool]:
 async def run_generations(of: ExperimentSettings, *numbers: int) -> None:
     """As processes of a sweep would, in the world of `tests.generations`."""
     planned: LineagePlan = replace(
-        plan(generations=len(STEPS), tree=baseline_tree(of)), behaviour=behaviour(of)
+        plan(generations=len(STEPS), tree=baseline_tree(of)),
+        behaviour=behaviour(of),
+        design=design(of, read_splits(of)),
     )
     for number in numbers:
         store = FolderExperimentStore(ExperimentLayout.below(of.output_root, "exp"))
         engine: GenerationEngine = lineage_engine(planned, store.journal, close_steps=STEPS)
         await replace(engine, store=store).run_alone(number)
         store.close()
+
+
+def shortened(folder: Path) -> str:
+    """The path of a train manifest with one episode less."""
+    episodes = settings(folder).read_manifest().episodes[1:]
+    path = folder / "train.json"
+    path.write_text(
+        json.dumps([{"env_id": spec.env_id, "task": spec.task} for spec in episodes]),
+        encoding="utf-8",
+    )
+    return str(path)
 
 
 async def test_a_generation_is_finished_once_its_journal_says_so(tmp_path: Path) -> None:
@@ -88,6 +103,11 @@ async def test_a_job_with_other_settings_is_run_so_that_it_says_what_changed(
 
     assert not finished(settings(tmp_path, "simulator.image_width=128"))[0]
     assert not finished(settings(tmp_path, "baseline.tree=standard"))[0]
+    assert not finished(settings(tmp_path, "manifest.path=" + shortened(tmp_path)))[0]
+    assert not finished(settings(tmp_path, "gate.alpha=0.01"))[0]
+    assert not finished(settings(tmp_path, "lineage.generations=4"))[0]
+    assert not finished(settings(tmp_path, "held_out.path=gone.json"))[0]
+    assert finished(settings(tmp_path, "money.experiment_tokens=5"))[0]
     assert finished(settings(tmp_path, "concurrency.episodes=7"))[0]
 
 

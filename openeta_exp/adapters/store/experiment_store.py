@@ -37,21 +37,22 @@ class FolderExperimentStore:
         except FileNotFoundError:
             write_tree(tree, generation.baseline, durable=True)
             # Written last: a generation without it has not begun.
-            write_atomically(
-                generation.record, record.model_dump_json(indent=2).encode("utf-8") + b"\n"
-            )
+            _write_record(record, generation.record)
             return
         except OSError as error:
             raise StoreError(f"{generation.record}: cannot be read: {error.strerror}") from error
-        self._check_unchanged(before, record, generation.record)
+        known = self._check_unchanged(before, record, generation.record)
         kept = read_tree(generation.baseline).content_digest
         if kept != record.baseline_digest:
             raise SettingsError(
                 f"{generation.folder}: the files of the baseline were changed after the generation "
                 "had begun; put them back or use another experiment_id"
             )
+        if record.design and not known.design:
+            # So far the generation was only run.
+            _write_record(record, generation.record)
 
-    def _check_unchanged(self, text: str, now: GenerationRecord, path: Path) -> None:
+    def _check_unchanged(self, text: str, now: GenerationRecord, path: Path) -> GenerationRecord:
         try:
             before = GenerationRecord.from_json(text)
         except ValidationError as error:
@@ -65,6 +66,7 @@ class FolderExperimentStore:
                     *(f"  {line}" for line in changed),
                 ]
             )
+        return before
 
     def sessions(self, *, generation: int, phase: str) -> FolderSessionLogs:
         return FolderSessionLogs(
@@ -89,3 +91,7 @@ class FolderExperimentStore:
 
     def close(self) -> None:
         self.journal.close()
+
+
+def _write_record(record: GenerationRecord, path: Path) -> None:
+    write_atomically(path, record.model_dump_json(indent=2).encode("utf-8") + b"\n")
