@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Annotated
 
 import yaml
@@ -43,8 +44,9 @@ class Skill(Record):
     """The markdown body: what the planner reads."""
 
 
+@lru_cache(maxsize=256)
 def parse_skill(text: str, *, source: str) -> Skill:
-    """Read a skill file.
+    """Read a skill file; the same text is read once, as every episode of a batch asks for it.
 
     Raises:
         ArtifactError: With one sentence per mistake, naming `source`.

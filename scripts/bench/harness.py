@@ -43,6 +43,7 @@ class Measured:
 
     episodes: int
     concurrency: int
+    provider_slots: int
     latency_s: float
     wall_s: float
     engine_cpu_ms_per_turn: float
@@ -64,9 +65,22 @@ def null_simulator() -> Iterator[str]:
             server.terminate()
 
 
-def settings_for(
-    folder: Path, url: str, *, episodes: int, concurrency: int, latency_s: float
-) -> ExperimentSettings:
+@dataclass(frozen=True)
+class Load:
+    """What the engine is asked to do."""
+
+    episodes: int
+    concurrency: int
+    provider_slots: int
+    latency_s: float
+
+
+LOADS = (Load(64, 8, 8, 0.0), Load(64, 8, 8, 0.2), Load(64, 16, 8, 0.2), Load(256, 16, 8, 0.2))
+LONG = Load(1000, 8, 8, 0.0)
+
+
+def settings_for(folder: Path, url: str, load: Load) -> ExperimentSettings:
+    episodes, concurrency, latency_s = load.episodes, load.concurrency, load.latency_s
     manifest = folder / f"{episodes}.json"
     rows = [
         {"env_id": "openeta/null-v0", "task": "do nothing", "seed": seed}
@@ -77,7 +91,7 @@ def settings_for(
         [
             f"manifest.path={manifest}",
             f"output_root={folder / 'outputs'}",
-            f"experiment_id=bench-{episodes}-{latency_s:g}",
+            f"experiment_id=bench-{episodes}-{concurrency}-{latency_s:g}",
             "simulator=mcp",
             f"simulator.url={url}",
             "perception=none",
@@ -85,7 +99,7 @@ def settings_for(
             "provider.model=scripted-fixed-sequence",
             f"provider.latency_s={latency_s}",
             f"concurrency.episodes={concurrency}",
-            f"concurrency.provider={concurrency}",
+            f"concurrency.provider={load.provider_slots}",
         ]
     )
 
@@ -123,10 +137,13 @@ async def measure(settings: ExperimentSettings) -> Measured:
     assert turns == TURNS * len(manifest.episodes), "the fixed sequence has five turns"
     concurrency = settings.concurrency.episodes
     latency_s = float(settings.provider.model_dump()["latency_s"])
-    ideal_s = -(-len(manifest.episodes) // concurrency) * TURNS * latency_s
+    slots = settings.concurrency.provider
+    # Every slot answers one call after the other, from the first moment to the last.
+    ideal_s = len(manifest.episodes) * TURNS * latency_s / slots
     return Measured(
         episodes=len(manifest.episodes),
         concurrency=concurrency,
+        provider_slots=slots,
         latency_s=latency_s,
         wall_s=round(wall_s, 2),
         engine_cpu_ms_per_turn=round(1000 * cpu_s / turns, 2),
@@ -149,12 +166,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--long", action="store_true", help="also 1,000 episodes")
     options = parser.parse_args()
-    plans = [(64, 8, 0.0), (64, 8, 0.2), *([(1000, 8, 0.0)] if options.long else [])]
     with tempfile.TemporaryDirectory() as folder, null_simulator() as url:
-        for episodes, concurrency, latency_s in plans:
-            settings = settings_for(
-                Path(folder), url, episodes=episodes, concurrency=concurrency, latency_s=latency_s
-            )
+        for load in (*LOADS, LONG) if options.long else LOADS:
+            settings = settings_for(Path(folder), url, load)
             print(json.dumps(anyio.run(measure, settings).__dict__), flush=True)
 
 

@@ -97,14 +97,22 @@ async def call_tool(_context: object, params: CallToolRequestParams) -> CallTool
     return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
+SCHEMAS: dict[str, dict[str, object]] = {name: {"type": "object"} for name in TOOLS}
+
+
 async def list_tools(_context: object, _params: object) -> ListToolsResult:
     return ListToolsResult(
-        tools=[Tool(name=name, input_schema={"type": "object"}) for name in TOOLS]
+        tools=[Tool(name=name, input_schema=schema) for name, schema in SCHEMAS.items()]
     )
 
 
 async def main() -> None:
-    server: Server[object] = Server("null", on_list_tools=list_tools, on_call_tool=call_tool)
+    server: Server[object] = Server(
+        "null",
+        get_tool_input_schema=SCHEMAS.get,  # Or the SDK lists all tools for every call.
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
     sessions = StreamableHTTPSessionManager(app=server, json_response=True)
     listener = socket.create_server(("127.0.0.1", 0))
     # As `openeta_exp.embedded.listening` does, or every reply waits 45 ms.

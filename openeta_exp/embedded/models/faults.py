@@ -2,7 +2,7 @@
 
 Comma-separated items, in any order:
 
-    latency=S            every answer takes S seconds longer
+    latency=S            every answer leaves S seconds after its request came
     retry_after=S        the Retry-After header of rate_limit (whole or decimal seconds)
     seed=N               for percentages
     KIND                 every request

@@ -66,6 +66,7 @@ class _ModelService:
         )
 
     async def complete(self, request: Request) -> Response:
+        arrived_s = anyio.current_time()
         try:
             chat = parse_request(await request.body())
             name, _, suffix = chat.model.partition(FAULTS_SEPARATOR)
@@ -80,13 +81,13 @@ class _ModelService:
             return _error(400, "streaming is not offered", kind="invalid_request_error")
         self._requests[plan] += 1
         fault = plan.fault(self._requests[plan])
-        if plan.latency_s:
-            await anyio.sleep(plan.latency_s)
         if fault is FaultKind.STALL:
             await _until_disconnect(request)
             return Response(status_code=499)
-        refusal = _refusal(fault, plan, request)
-        return refusal or self._answer(chat, name, fault)
+        response = _refusal(fault, plan, request) or self._answer(chat, name, fault)
+        # The answer leaves so long after the request came, however long the thinking took.
+        await anyio.sleep_until(arrived_s + plan.latency_s)
+        return response
 
     def _answer(self, chat: ChatRequest, name: str, fault: FaultKind | None) -> Response:
         messages = chat.conversation()
