@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -82,8 +82,8 @@ def compare(settings: ExperimentSettings, command: CompareSettings) -> int:
         ).comparison,
     )
     console = Console(losses_are_news=False)
-    with experiment_store(settings) as store:
-        result = anyio.run(partial(_compare, asked, store, console))
+    with experiment_store(settings) as store, ExitStack() as tracking:
+        result = anyio.run(partial(_compare, asked, store, console, tracking=tracking))
     _write(result, asked)
     if command.format == "json":
         console.text(result.model_dump_json(indent=2))
@@ -93,8 +93,12 @@ def compare(settings: ExperimentSettings, command: CompareSettings) -> int:
 
 
 async def _compare(
-    asked: _Asked, store: FolderExperimentStore, console: Console
+    asked: _Asked, store: FolderExperimentStore, console: Console, *, tracking: ExitStack
 ) -> PolicyComparison:
+    """
+    Args:
+        tracking: Takes the tracker, whose end may take a while: no simulator need be open then.
+    """
     settings, begun_s = asked.settings, time.monotonic()
     async with (
         open_catalog(settings, asked.expansion, layout=asked.layout) as world,
@@ -107,26 +111,26 @@ async def _compare(
         contrasts: tuple[Contrast, ...] = ()
         evidence = Evidence(asked.expansion, field.in_order, store.journal, fresh=settings.fresh)
         if allowed or not report.invalid:
-            with open_tracker(settings, console, journal=store.journal) as tracker:
-                first = _first_episodes(asked, field, evidence, report)
-                breakages = Breakages(limit=catalog_of(settings).give_up_after, note=console.note)
-                observers = Observers(
-                    journal=store.journal,
-                    tracker=tracker,
-                    progress=console,
-                    clock=world.clock,
-                    listeners=(evidence.take, first.take, breakages.take),
-                )
-                contrasts, report = await _contrasts(
-                    asked,
-                    field,
-                    world,
-                    evidence,
-                    first=first,
-                    breakages=breakages,
-                    observers=observers,
-                    report=report,
-                )
+            tracker = tracking.enter_context(open_tracker(settings, console, journal=store.journal))
+            first = _first_episodes(asked, field, evidence, report)
+            breakages = Breakages(limit=catalog_of(settings).give_up_after, note=console.note)
+            observers = Observers(
+                journal=store.journal,
+                tracker=tracker,
+                progress=console,
+                clock=world.clock,
+                listeners=(evidence.take, first.take, breakages.take),
+            )
+            contrasts, report = await _contrasts(
+                asked,
+                field,
+                world,
+                evidence,
+                first=first,
+                breakages=breakages,
+                observers=observers,
+                report=report,
+            )
     return _result(
         asked,
         field,

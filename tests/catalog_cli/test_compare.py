@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
-from openeta_exp.assembly import execute
+from openeta_exp.adapters.tracking.null_tracker import NullTracker
+from openeta_exp.assembly import catalog_compare, execute
 from openeta_exp.cli import guarded
 from openeta_exp.composition import compose_settings
 from openeta_exp.domain.event import ComparisonEnded, ComparisonPlanned, EpisodeStarted
@@ -273,6 +277,26 @@ def test_levels_of_a_perturbation_become_a_curve(tmp_path: Path) -> None:
     assert [row.level for row in curves["strong"].levels] == [0.2, 1.0]
     assert curves["strong"].levels[0].successes < curves["strong"].levels[1].successes
     assert {flip.scenario["level"] for flip in found.contrast.flips} <= {0.2, 1.0}
+
+
+def test_workers_have_ended_before_the_tracker_shows_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers: list[int] = []
+
+    @contextmanager
+    def watched(*_: object, **__: object) -> Iterator[NullTracker]:
+        workers.append(len(psutil.Process().children()))
+        yield NullTracker()
+        workers.append(len(psutil.Process().children()))
+
+    monkeypatch.setattr(catalog_compare, "open_tracker", watched)
+    toy_catalog(tmp_path)
+
+    compare(tmp_path, *WEAK, *STRONG)
+
+    before, after = workers
+    assert before - after == 1
 
 
 def test_a_policy_that_cannot_be_built_is_bad_input_and_a_program_is_told(

@@ -35,6 +35,8 @@ _FIXED = {
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
 }
 _DEFAULTS = {
+    # A large text's memory goes back at once; glibc would keep more with each one it has seen.
+    "MALLOC_TRIM_THRESHOLD_": "131072",
     # MLflow itself would try for minutes; the projector tries again on its own.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",

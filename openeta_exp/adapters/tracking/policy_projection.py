@@ -32,6 +32,9 @@ class _Known:
     planned: ComparisonPlanned
     first_planned_s: float
     ended: ComparisonEnded | None = None
+    """Without its pairs, which are many and are only drawn."""
+    pairs: str = ""
+    """The table of them, as JSON."""
     interrupted_s: float | None = None
     seq: int = 0
     shown: int = -1
@@ -56,7 +59,9 @@ class PolicyProjection:
                 known.seq, self._latest = seq, name
             case ComparisonEnded(stage=stage, comparison_id=name) if stage == POLICIES:
                 if name in self._known:
-                    self._known[name].ended, self._known[name].seq = event, seq
+                    known = self._known[name]
+                    known.ended, known.seq = event.model_copy(update={"pairs": ()}), seq
+                    known.pairs = json.dumps(comparison_view.pair_table(event.pairs))
             case BatchStarted(batch_id=batch_id, arm=arm):
                 self._labels[batch_id] = arm.label
             case BatchEnded(interrupted=True, batch_id=batch_id, at_s=at_s):
@@ -114,8 +119,7 @@ class PolicyProjection:
         runs.open(known.run_id, params=comparison_view.planned_params(planned), tags=tags)
         if ended is not None:
             runs.plot(known.run_id, comparison_view.ended_points(ended))
-            table = comparison_view.pair_table(ended.pairs)
-            runs.attach(known.run_id, {comparison_view.PAIR_TABLE: json.dumps(table)})
+            runs.attach(known.run_id, {comparison_view.PAIR_TABLE: known.pairs})
             runs.end(known.run_id, interrupted=False, at_ms=int(ended.at_s * 1000))
         elif known.interrupted_s is not None:
             runs.end(known.run_id, interrupted=True, at_ms=int(known.interrupted_s * 1000))

@@ -20,7 +20,6 @@ from pydantic import TypeAdapter
 
 from openeta_exp.adapters.tracking.lineage_projection import LineageProjection, Render
 from openeta_exp.adapters.tracking.messages import (
-    Fact,
     Farewell,
     FromProjector,
     MlflowTarget,
@@ -31,7 +30,6 @@ from openeta_exp.adapters.tracking.messages import (
 from openeta_exp.adapters.tracking.policy_projection import PolicyProjection
 from openeta_exp.adapters.tracking.run_view import (
     HIGH_WATER_TAG,
-    Closing,
     Curves,
     Point,
     close_batch,
@@ -54,6 +52,8 @@ _EVERY_S = 2.0
 _PATIENCE_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Pauses between attempts while MLflow does not answer; the last one is repeated."""
 _MESSAGE: TypeAdapter[ToProjector] = TypeAdapter(ToProjector)
+_UNUSED = ("pandas", "pyarrow")
+"""MLflow can do without them and, where they are installed, imports them for 95 MB and a second."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,9 @@ class _Run:
     curves: Curves = field(default_factory=Curves)
     points: list[tuple[int, Point]] = field(default_factory=list)
     opened: tuple[int, BatchStarted] | None = None
-    closing: tuple[int, Closing] | None = None
+    closed: int | None = None
+    """The fact that ended it. What a run shows then is as large as the batch, and made only to be
+    shown."""
     seq: int = 0
     """The latest fact."""
     shown: int = -1
@@ -107,12 +109,11 @@ class Projector:
             case BatchStarted():
                 if batch.runs == 1:
                     run.curves.begin(batch)
-                run.opened, run.closing = (seq, event), None
+                run.opened, run.closed = (seq, event), None
             case EpisodeEnded(outcome=outcome, at_s=at_s):
                 run.points += ((seq, point) for point in run.curves.advance(outcome, at_s=at_s))
             case BatchEnded():
-                stops_early = self._lineages.is_arm(event.batch_id)
-                run.closing = (seq, close_batch(batch, stops_early=stops_early))
+                run.closed = seq
             case _:
                 pass  # Of no batch, or nothing that is plotted.
 
@@ -162,8 +163,9 @@ class Projector:
             )
             runs.attach(run.run_id, opening_texts(started))
         runs.plot(run.run_id, [point for seq, point in run.points if seq > run.shown])
-        if run.closing is not None and run.closing[0] > run.shown:
-            closing = run.closing[1]
+        if run.closed is not None and run.closed > run.shown:
+            stops_early = self._lineages.is_arm(started.batch_id)
+            closing = close_batch(run.batch, stops_early=stops_early)
             runs.plot(run.run_id, closing.points)
             runs.attach(run.run_id, closing.texts)
             runs.tag(run.run_id, closing.tags)
@@ -181,18 +183,21 @@ def main(render: Render | None = None) -> None:
         render: Draws a comparison as a page; None draws none.
     """
     os.nice(5)
+    for name in _UNUSED:
+        # What is None there cannot be imported, as if it were not installed.
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     # Whatever a library prints must not end up between the reports.
     os.dup2(2, 1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     target = MlflowTarget.from_json(sys.stdin.buffer.readline())
-    facts: queue.SimpleQueue[Fact | Farewell] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, facts), daemon=True).start()
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, lines), daemon=True).start()
 
     def report(message: FromProjector) -> None:
         reports.write(message.to_json().encode("utf-8") + b"\n")
 
-    serve(Projector(lambda: _connect(target), render=render), facts, report=report)
+    serve(Projector(lambda: _connect(target), render=render), lines, report=report)
     logging.shutdown()
     # The reader waits for a run that has nothing more to say; Python would stumble over it.
     os._exit(0)
@@ -200,12 +205,17 @@ def main(render: Render | None = None) -> None:
 
 def serve(
     projector: Projector,
-    facts: queue.SimpleQueue[Fact | Farewell],
+    lines: queue.SimpleQueue[bytes],
     *,
     report: Callable[[FromProjector], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Show facts until the farewell, and try for ever: how long to wait decides the tracker."""
+    """Show facts until the farewell, and try for ever: how long to wait decides the tracker.
+
+    Args:
+        lines: Facts and farewell as they were sent. Those that wait for a slow MLflow are many,
+            and a parsed one takes eight times the memory.
+    """
     # Here, and not above: the reader must already watch for the end of the run.
     from openeta_exp.adapters.tracking.mlflow_runs import MLFLOW_ERRORS
 
@@ -213,7 +223,7 @@ def serve(
     leaving = False
     while True:
         if not leaving:
-            leaving = _take(projector, facts)
+            leaving = _take(projector, lines)
         try:
             shown = projector.flush()
         except MLFLOW_ERRORS as error:
@@ -229,23 +239,24 @@ def serve(
             return
 
 
-def _take(projector: Projector, facts: queue.SimpleQueue[Fact | Farewell]) -> bool:
+def _take(projector: Projector, lines: queue.SimpleQueue[bytes]) -> bool:
     """Wait for a fact, then take what comes within a moment; True at the farewell."""
-    message = facts.get()
+    line = lines.get()
     until_s = time.monotonic() + _EVERY_S
     while True:
+        message = _MESSAGE.validate_json(line)
         if isinstance(message, Farewell):
             return True
         projector.add(message.seq, message.event)
         try:
-            message = facts.get(timeout=max(0.0, until_s - time.monotonic()))
+            line = lines.get(timeout=max(0.0, until_s - time.monotonic()))
         except queue.Empty:
             return False
 
 
-def _read(stream: BinaryIO, facts: queue.SimpleQueue[Fact | Farewell]) -> None:
+def _read(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
     for line in stream:
-        facts.put(_MESSAGE.validate_json(line))
+        lines.put(line)
     # The run is gone, killed or tired of waiting, and the journal has everything.
     os._exit(1)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from openeta_exp.adapters.tracking.messages import MlflowTarget
+from openeta_exp.adapters.tracking.messages import Farewell, MlflowTarget
 from openeta_exp.adapters.tracking.mlflow_tracker import MlflowTracker
 from tests.adapters.tracking.mlflow_page import Page
 from tests.batches import lost, manifest, spec, story, won
@@ -45,6 +45,27 @@ def test_a_journal_is_shown_by_a_process_of_its_own(target: MlflowTarget, tmp_pa
     assert place == f"{target.uri} (run {run.info.run_id})"
     assert run.info.status == "FINISHED"
     assert run.data.metrics["summary/success_rate"] == 0.5
+
+
+def test_the_projector_imports_neither_pandas_nor_pyarrow(target: MlflowTarget) -> None:
+    told = "".join(f"{each.to_json()}\n" for each in (target, Farewell()))
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "openeta_exp.adapters.tracking.projector"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    ) as projector:
+        assert projector.stdin is not None
+        assert projector.stderr is not None
+        projector.stdin.write(told)
+        projector.stdin.flush()
+        lines = projector.stderr.read().splitlines()
+    imported = {line.rpartition("|")[2].strip() for line in lines}
+
+    assert projector.returncode == 0
+    assert "mlflow.tracking" in imported
+    assert not imported & {"pandas.core.frame", "pyarrow.lib"}
 
 
 def test_a_server_that_never_answers_is_given_up_and_told_once(
@@ -86,7 +107,7 @@ def test_the_projector_ends_by_itself_when_the_run_is_killed(tmp_path: Path) -> 
         """
         import sys
         from pathlib import Path
-        from openeta_exp.adapters.tracking.messages import MlflowTarget
+        from openeta_exp.adapters.tracking.messages import Farewell, MlflowTarget
         from openeta_exp.adapters.tracking.mlflow_tracker import MlflowTracker
         from tests.batches import manifest, story
 

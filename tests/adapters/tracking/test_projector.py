@@ -145,14 +145,14 @@ def test_a_store_that_is_away_is_reported_and_tried_again(target: MlflowTarget) 
             raise sqlite3.OperationalError("database is locked")
         return MlflowRuns(target)
 
-    facts: queue.SimpleQueue[Fact | Farewell] = queue.SimpleQueue()
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     told = list(story(manifest(1), [won(spec(0))]))
     for seq, event in enumerate(told, start=1):
-        facts.put(Fact(seq=seq, event=event))
-    facts.put(Farewell())
+        lines.put(Fact(seq=seq, event=event).to_json().encode("utf-8"))
+    lines.put(Farewell().to_json().encode("utf-8"))
     reports: list[FromProjector] = []
     pauses: list[float] = []
-    serve(Projector(connect), facts, report=reports.append, sleep=pauses.append)
+    serve(Projector(connect), lines, report=reports.append, sleep=pauses.append)
 
     assert [report.kind for report in reports] == ["trouble", "trouble", "trouble", "shown"]
     assert pauses == [1.0, 2.0, 5.0]
