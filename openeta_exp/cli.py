@@ -1,14 +1,15 @@
 """The command line: `python -m openeta_exp [+experiment=NAME] [GROUP=OPTION] [FIELD=VALUE]`.
 
 Exit codes: 0 done, 1 a bug in this package (with its traceback), 2 invalid input, 3 something
-outside broke, 4 a gate was not met where one was required, 130 interrupted.
+outside broke or a cap of `money` was reached (0 for `iterate`, which stops there as it was told),
+4 a gate was not met where one was required, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import hydra
@@ -23,7 +24,7 @@ from openeta_exp.composition import (
     conf_dir,
     load_job_settings,
 )
-from openeta_exp.errors import InfrastructureError, UserError
+from openeta_exp.errors import InfrastructureError, SpendingCapError, UserError
 from openeta_exp.multirun import find_plugins, with_launcher
 
 if TYPE_CHECKING:
@@ -84,14 +85,23 @@ def guarded(action: Callable[[], int]) -> int:
     except* InfrastructureError as group:
         _report(group)
         code = EXIT_INFRASTRUCTURE
+    except* SpendingCapError as group:
+        _report(group)
+        code = EXIT_INFRASTRUCTURE
     except* KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     return code
 
 
 def _report(group: BaseExceptionGroup[BaseException]) -> None:
+    # What stops everything in flight is said once.
+    for line in dict.fromkeys(_lines(group)):
+        sys.stderr.write(f"{line}\n")
+
+
+def _lines(group: BaseExceptionGroup[BaseException]) -> Iterator[str]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            _report(error)
+            yield from _lines(error)
         else:
-            sys.stderr.write(f"{error}\n")
+            yield str(error)

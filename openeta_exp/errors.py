@@ -6,6 +6,7 @@
     │   ├── ManifestError             a manifest, a selection, two arms that do not match
     │   ├── ArtifactError             a skill, a grasp strategy, a baseline tree
     │   └── CatalogError              scenes, tasks, scenarios, adapters
+    ├── SpendingCapError              a cap of `money` would be exceeded; ends the command at once
     └── InfrastructureError           something outside broke; costs one episode; exit code 3
         ├── ProviderError             the model endpoint
         │   ├── ProviderQueueTimeout  no free slot in time; nothing was sent
@@ -54,6 +55,14 @@ class ArtifactError(UserError):
 
 class CatalogError(UserError):
     """A catalog or an adapter cannot be used."""
+
+
+class SpendingCapError(OpenEtaError):
+    """A model call was not made, because a cap of `money` might have been exceeded by it.
+
+    Nothing is wrong with the episode that wanted it: like Ctrl-C it ends the command, and the
+    same command goes on once the cap is higher.
+    """
 
 
 class InfrastructureError(OpenEtaError):

@@ -25,13 +25,13 @@ from openeta_exp.domain.grasp_strategy import (
 from openeta_exp.domain.identity import EpisodeId, SessionId
 from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.domain.money import Prices
 from openeta_exp.domain.training import TrainingEvidence
 from openeta_exp.engine.batch import Observers, RunEpisode
 from openeta_exp.engine.generation import GenerationEngine, Staff
 from openeta_exp.engine.lane import Workshop
 from openeta_exp.engine.lineage import Lineage
 from openeta_exp.engine.lineage_plan import LineagePlan
-from openeta_exp.engine.prices import Prices
 from openeta_exp.engine.progress import NoProgress
 from openeta_exp.ports.registry import Registry
 from openeta_exp.ports.session_log import SessionLogs
@@ -202,7 +202,6 @@ def lineage_engine(
             lineage=Lineage(observers),
             observers=observers,
             episodes=run_everything,
-            may_spend=lambda: True,
             registry=registry,
         ),
         staff=Staff(

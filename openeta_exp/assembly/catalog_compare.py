@@ -23,6 +23,7 @@ from openeta_exp.assembly.catalog_world import (
     read_expansion,
     repeats_of,
 )
+from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.run import experiment_store
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.catalog.checks_outcomes import check_outcomes
@@ -41,7 +42,6 @@ from openeta_exp.domain.policy_comparison import (
 from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.policy_compare import PolicyComparePlan, compare_policies
 from openeta_exp.engine.policy_compare_gate import sized
-from openeta_exp.engine.prices import Prices
 from openeta_exp.reporting.compare_html import compare_page
 from openeta_exp.reporting.compare_view import compare_view
 from openeta_exp.reporting.console import Console
@@ -181,10 +181,7 @@ async def _contrasts(
         attempts=catalog_of(settings).attempts,
         concurrency=world.concurrency,
         provenance=field.provenance,
-        prices=Prices(
-            input_usd=settings.money.input_usd_per_million,
-            output_usd=settings.money.output_usd_per_million,
-        ),
+        prices=prices(settings),
         fresh=settings.fresh,
     )
     compared = {}

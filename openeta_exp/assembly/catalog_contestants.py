@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.assembly.catalog_world import CatalogWorld, catalog_of, host_facts, identified
+from openeta_exp.assembly.money import spending_meter
 from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.run import episode_world
 from openeta_exp.assembly.world import baseline_tree, is_scripted, open_world
@@ -58,6 +60,7 @@ async def gather_contestants(
     host = await host_facts(world)
     policies: dict[str, PolicyArm] = {}
     arms: dict[str, Arm] = {}
+    meter = spending_meter(settings, store.journal.spending)
     runs: dict[str, RunEpisode] = {}
     common: JsonObject = {
         "vla_eval": host.api,
@@ -67,7 +70,7 @@ async def gather_contestants(
     for name, policy in settings.policies.items():
         if isinstance(policy, PlannerPolicySettings):
             arms[name] = _planner_arm(settings, name, common)
-            runs[name] = await _planner(settings, world, store, stack, arms[name])
+            runs[name] = await _planner(settings, world, store, stack, arms[name], meter=meter)
         else:
             policies[name] = await identified(world, name, policy)
             known = policies[name].arm
@@ -130,8 +133,12 @@ async def _planner(
     store: FolderExperimentStore,
     stack: AsyncExitStack,
     arm: Arm,
+    *,
+    meter: SpendingMeter,
 ) -> RunEpisode:
-    tools = await stack.enter_async_context(open_world(settings, world.expansion.manifest))
+    tools = await stack.enter_async_context(
+        open_world(settings, world.expansion.manifest, meter=meter)
+    )
     episodes = episode_world(
         settings,
         tools,

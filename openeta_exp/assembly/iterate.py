@@ -11,7 +11,9 @@ import anyio
 from openeta_exp.adapters.authoring.file_author import FileAuthor
 from openeta_exp.adapters.authoring.model_author import ModelStrategyAuthor
 from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
+from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
+from openeta_exp.assembly.money import prices, spending_meter
 from openeta_exp.assembly.people import keep_paused_of
 from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.publication import publishing_registry
@@ -31,9 +33,7 @@ from openeta_exp.engine.generation import GenerationEngine, Staff
 from openeta_exp.engine.lane import Workshop
 from openeta_exp.engine.lineage import Lineage, LineageHistory
 from openeta_exp.engine.lineage_plan import LineagePlan, pairs_wanted
-from openeta_exp.engine.prices import Prices
-from openeta_exp.engine.spending import Caps, Spending
-from openeta_exp.errors import SettingsError
+from openeta_exp.errors import SettingsError, SpendingCapError
 from openeta_exp.ports.author import Author
 from openeta_exp.ports.provider import Provider
 from openeta_exp.reporting.console import Console
@@ -50,16 +50,25 @@ from openeta_exp.statistics.preflight import design_report
 
 
 def iterate(settings: ExperimentSettings) -> int:
-    """Run the generations of the lineage, or go on with them."""
+    """Run the generations of the lineage, or go on with them.
+
+    A cap of `money` that is reached ends it like Ctrl-C, and is no failure: 0.
+    """
     splits = read_splits(settings)
     tree = baseline_tree(settings)
     console = Console()
+    result: ExperimentResult | None = None
     with experiment_store(settings) as store:
         if settings.generation:
             # Asked before anything is started: whether its predecessor has ended.
             _history(store).start_of(settings.generation)
-        result = anyio.run(partial(_iterate, settings, splits, tree, store, console))
-    console.show(lineage_view(result))
+        meter = spending_meter(settings, store.journal.spending)
+        try:
+            result = anyio.run(partial(_iterate, settings, splits, tree, store, meter, console))
+        except* SpendingCapError:
+            console.note(meter.refusal)
+    if result is not None:
+        console.show(lineage_view(result))
     return 0
 
 
@@ -72,25 +81,25 @@ async def _iterate(
     splits: Splits,
     tree: ArtifactTree,
     store: FolderExperimentStore,
+    meter: SpendingMeter,
     console: Console,
 ) -> ExperimentResult:
     registry = publishing_registry(settings)
     begun_s = time.monotonic()
-    async with open_world(settings, splits.held_out) as world:
+    async with open_world(settings, splits.held_out, meter=meter) as world:
         console.provider = world.provider.metrics
         plan = await _plan(settings, splits, tree, world)
         _check_design(plan, console)
         with open_tracker(settings, console, journal=store.journal) as tracker:
-            spending = Spending(_caps(settings), plan.prices)
             observers = Observers(
                 journal=store.journal,
                 tracker=tracker,
                 progress=console,
                 clock=world.clock,
-                listeners=(spending.take, partial(_say, console)),
+                listeners=(meter.take, partial(_say, console)),
             )
             for _, event in store.journal.events():
-                spending.take(event)
+                meter.take(event)
             lineage = Lineage(observers)
             engine = GenerationEngine(
                 workshop=Workshop(
@@ -98,7 +107,6 @@ async def _iterate(
                     lineage=lineage,
                     observers=observers,
                     episodes=partial(_episodes, settings, world, store),
-                    may_spend=lambda: spending.exhausted() is None,
                     registry=registry,
                 ),
                 staff=Staff(
@@ -114,9 +122,10 @@ async def _iterate(
                 result = await engine.run_alone(settings.generation)
     return result.model_copy(
         update={
-            "tokens": spending.experiment.total_tokens,
+            "tokens": meter.spent.total,
+            "tokens_unanswered": meter.unanswered.total,
             "wall_s": time.monotonic() - begun_s,
-            "price_usd": plan.prices.of(spending.experiment),
+            "price_usd": plan.prices.of(meter.spent),
         }
     )
 
@@ -170,10 +179,7 @@ async def _plan(
         fdr=lineage.fdr,
         confirmation_pairs=lineage.confirmation_pairs,
         flakiness_pairs=lineage.flakiness_pairs,
-        prices=Prices(
-            input_usd=settings.money.input_usd_per_million,
-            output_usd=settings.money.output_usd_per_million,
-        ),
+        prices=prices(settings),
     )
 
 
@@ -201,16 +207,6 @@ def _check_design(plan: LineagePlan, console: Console) -> None:
         raise SettingsError([f"gate: {problem}" for problem in report.problems])
     for sentence in report.sentences():
         console.note(sentence)
-
-
-def _caps(settings: ExperimentSettings) -> Caps:
-    money = settings.money
-    return Caps(
-        experiment_usd=money.experiment_usd,
-        generation_usd=money.generation_usd,
-        experiment_tokens=money.experiment_tokens,
-        generation_tokens=money.generation_tokens,
-    )
 
 
 def _authors(settings: AuthorSettings, provider: Provider) -> dict[ArtifactKind, Author]:

@@ -11,6 +11,7 @@ import anyio
 from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
+from openeta_exp.assembly.money import spending_meter
 from openeta_exp.assembly.people import keep_paused
 from openeta_exp.assembly.run import episode_world
 from openeta_exp.assembly.tracking import open_tracker
@@ -90,10 +91,12 @@ def _open(desk: Desk, asked: ResumeSettings) -> FolderExperimentStore:
 
 
 def _settings_of(paused: PausedEpisode, now: ExperimentSettings) -> ExperimentSettings:
-    """The settings the episode began under, wherever the outputs lie today."""
+    """The settings the episode began under, wherever the outputs lie and whatever may be spent
+    today."""
     config: JsonObject = {
         **paused.config,
         "output_root": str(now.output_root),
+        "money": now.money.model_dump(mode="json"),
         "command": {"kind": "run"},
         # The session's own copy of the tree is what counts.
         "baseline": {"tree": "standard"},
@@ -110,7 +113,8 @@ async def _resume(
     console = Console()
     manifest = Manifest(episodes=(paused.spec,))
     sessions = store.sessions(generation=paused.generation, phase=paused.phase)
-    async with open_world(settings, manifest) as world:
+    meter = spending_meter(settings, store.journal.spending, generation=paused.generation)
+    async with open_world(settings, manifest, meter=meter) as world:
         episodes = episode_world(
             settings,
             world,

@@ -14,6 +14,7 @@ from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
 from openeta_exp.adapters.supervision.model_skill_author import ModelSkillAuthor
+from openeta_exp.assembly.money import spending_meter
 from openeta_exp.assembly.people import keep_paused_of, supervisors
 from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.tracking import open_tracker
@@ -125,7 +126,8 @@ async def _run(
     store: FolderExperimentStore,
     console: Console,
 ) -> RunReport:
-    async with open_world(settings, manifest) as world:
+    meter = spending_meter(settings, store.journal.spending)
+    async with open_world(settings, manifest, meter=meter) as world:
         console.provider = world.provider.metrics
         plan = await batch_plan(settings, manifest, tree, world, phase=PHASE)
         with open_tracker(settings, console, journal=store.journal) as tracker:

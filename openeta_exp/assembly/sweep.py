@@ -17,13 +17,13 @@ from pydantic import ValidationError
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.assembly.ending import ENDS_WITH
+from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.provenance import behaviour
 from openeta_exp.assembly.splits import design, read_splits
 from openeta_exp.assembly.world import baseline_tree
 from openeta_exp.domain.lineage import GenerationRecord, differences
+from openeta_exp.domain.money import Tokens
 from openeta_exp.engine.lineage import LineageHistory
-from openeta_exp.engine.prices import Prices
-from openeta_exp.engine.spending import Caps, Spending
 from openeta_exp.engine.sweep import JobEnd, JobState, LineageEnd, run_lineages
 from openeta_exp.engine.sweep_grouping import SweptJob, SweptLineage, group_by_lineage
 from openeta_exp.errors import SettingsError, UserError
@@ -68,7 +68,7 @@ def sweep(asked: Sequence[AskedJob]) -> int:
             lineages,
             at_once=at_once,
             is_finished=is_finished,
-            run_job=partial(_run_job, console=console, alone=at_once == 1),
+            run_job=partial(_run_to_end, console=console, alone=at_once == 1),
         )
     )
     console.show(sweep_view([_compared(end) for end in ends]))
@@ -121,12 +121,21 @@ def is_finished(job: AskedJob) -> bool:
     settings = job.settings
     if not isinstance(settings.command, IterateSettings):
         return False
-    history = _history(settings)
+    history, _ = _recorded(settings)
+    return _has_ended(settings, history) and all(
+        _is_unchanged(settings, each) for each in _wanted(settings)
+    )
+
+
+def _wanted(settings: ExperimentSettings) -> range:
     if settings.generation is None:
-        wanted = range(settings.lineage.generations)
-    else:
-        wanted = range(settings.generation, settings.generation + 1)
-    if not all(each in history.generations and _is_unchanged(settings, each) for each in wanted):
+        return range(settings.lineage.generations)
+    return range(settings.generation, settings.generation + 1)
+
+
+def _has_ended(settings: ExperimentSettings, history: LineageHistory) -> bool:
+    wanted = _wanted(settings)
+    if not all(each in history.generations for each in wanted):
         return False
     ends_lineage = wanted[-1] == settings.lineage.generations - 1
     return not (
@@ -159,36 +168,30 @@ def _layout(settings: ExperimentSettings) -> ExperimentLayout:
     return ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
 
 
-def _history(settings: ExperimentSettings, spending: Spending | None = None) -> LineageHistory:
-    """What the lineage's journal says, counted into `spending` on the way."""
+def _recorded(settings: ExperimentSettings) -> tuple[LineageHistory, Tokens]:
+    """What the lineage's journal says, and what its model calls were charged with."""
     path = _layout(settings).journal
-    history = LineageHistory(())
     if not path.is_file():
-        return history
+        return LineageHistory(()), Tokens()
     journal = SqliteJournal(path, read_only=True)
     try:
-        for _, event in journal.events():
-            history.take(event)
-            if spending is not None:
-                spending.take(event)
+        history = LineageHistory(event for _, event in journal.events())
+        spent = (row.tokens for row in journal.spending.spent() if row.settled)
+        return history, sum(spent, Tokens())
     finally:
         journal.close()
-    return history
 
 
 def _compared(end: LineageEnd[AskedJob]) -> ComparedLineage:
     settings = end.lineage.jobs[0].settings
-    money = settings.money
-    prices = Prices(input_usd=money.input_usd_per_million, output_usd=money.output_usd_per_million)
-    spending = Spending(Caps(), prices)
-    history = _history(settings, spending)
+    history, spent = _recorded(settings)
     return ComparedLineage(
         experiment_id=end.lineage.experiment_id,
         jobs=tuple(_compared_job(job) for job in end.jobs),
         generations=tuple(history.generations[each] for each in sorted(history.generations)),
         gain=history.confirmation,
-        tokens=spending.experiment.total_tokens,
-        price_usd=prices.of(spending.experiment),
+        tokens=spent.total,
+        price_usd=prices(settings).of(spent),
     )
 
 
@@ -197,6 +200,15 @@ def _compared_job(end: JobEnd[AskedJob]) -> ComparedJob:
     what = "all" if generation is None else str(generation)
     how = f"{end.state} ({end.exit_code})" if end.state is JobState.FAILED else end.state.value
     return ComparedJob(generation=what, ending=how)
+
+
+async def _run_to_end(job: AskedJob, *, console: Console, alone: bool) -> int | None:
+    """The job's exit code; None if it did well and a cap of `money` ended it."""
+    exit_code = await _run_job(job, console=console, alone=alone)
+    if exit_code == 0 and isinstance(job.settings.command, IterateSettings):
+        history, _ = _recorded(job.settings)
+        return 0 if _has_ended(job.settings, history) else None
+    return exit_code
 
 
 async def _run_job(job: AskedJob, *, console: Console, alone: bool) -> int:

@@ -21,11 +21,14 @@ from openeta_exp.adapters.planner.model_planner import ModelPlanner, PlannerLimi
 from openeta_exp.adapters.provider.by_role import ByRoleProvider
 from openeta_exp.adapters.provider.endpoint import EndpointConfig, load_openai
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
+from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.provider.openai_provider import OpenAiProvider
 from openeta_exp.adapters.simulator.mcp_session import CallLimits
 from openeta_exp.adapters.simulator.mcp_simulator import McpSimulator, ViewSettings
 from openeta_exp.adapters.store.artifact_tree import baseline_folders, read_tree
+from openeta_exp.adapters.store.spending_ledger import MemoryLedger
 from openeta_exp.assembly.machine import environment_processes
+from openeta_exp.assembly.money import spending_meter
 from openeta_exp.assembly.publication import registry_tree
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.manifest import Manifest
@@ -86,7 +89,7 @@ def baseline_tree(settings: ExperimentSettings) -> ArtifactTree:
 
 @asynccontextmanager
 async def open_provider(settings: ExperimentSettings) -> AsyncIterator[Provider]:
-    """The models alone, without a simulator.
+    """The models alone, without a simulator. The caps of `money` are for this command alone.
 
     Raises:
         SimulatorError: The embedded host did not start.
@@ -97,14 +100,20 @@ async def open_provider(settings: ExperimentSettings) -> AsyncIterator[Provider]
         if isinstance(given, EmbeddedProviderSettings):
             options = HostOptions(simulator=None, models=True, faults=_faults(given))
             addresses = await stack.enter_async_context(embedded_host(options))
-        provider = _provider(settings, addresses, clock=SystemClock())
+        meter = spending_meter(settings, MemoryLedger())
+        provider = _provider(settings, addresses, clock=SystemClock(), meter=meter)
         stack.push_async_callback(provider.aclose)
         yield provider
 
 
 @asynccontextmanager
-async def open_world(settings: ExperimentSettings, manifest: Manifest) -> AsyncIterator[World]:
+async def open_world(
+    settings: ExperimentSettings, manifest: Manifest, *, meter: SpendingMeter | None = None
+) -> AsyncIterator[World]:
     """Start what is embedded, connect to what is not, and end all of it on the way out.
+
+    Args:
+        meter: Of the experiment; without it the caps of `money` are for this command alone.
 
     Raises:
         SimulatorError: The embedded host did not start.
@@ -120,7 +129,8 @@ async def open_world(settings: ExperimentSettings, manifest: Manifest) -> AsyncI
         perception = _perception(settings, addresses)
         if perception is not None:
             stack.push_async_callback(perception.aclose)
-        provider = _provider(settings, addresses, clock=clock)
+        meter = meter or spending_meter(settings, MemoryLedger())
+        provider = _provider(settings, addresses, clock=clock, meter=meter)
         stack.push_async_callback(provider.aclose)
         yield World(
             simulator=simulator,
@@ -235,7 +245,11 @@ _SCRIPTED_ROLES = {
 
 
 def _provider(
-    settings: ExperimentSettings, addresses: EmbeddedAddresses | None, *, clock: Clock
+    settings: ExperimentSettings,
+    addresses: EmbeddedAddresses | None,
+    *,
+    clock: Clock,
+    meter: SpendingMeter,
 ) -> Provider:
     limits = settings.concurrency
     limiter = ProviderLimiter(
@@ -254,6 +268,7 @@ def _provider(
                     clock=clock,
                     max_attempts=given.max_attempts,
                     backoff_s=given.backoff_s,
+                    meter=meter,
                 )
 
             roles = {**_SCRIPTED_ROLES, **given.role_models}
@@ -273,6 +288,7 @@ def _provider(
                     clock=clock,
                     max_attempts=given.max_attempts,
                     backoff_s=given.backoff_s,
+                    meter=meter,
                 )
 
             if not given.role_models:

@@ -24,8 +24,6 @@ class LaneStop(StrEnum):
     CANARY_FAILED = "canary_failed"
     HELD_OUT_REJECTED = "held_out_rejected"
     HELD_OUT_INCONCLUSIVE = "held_out_inconclusive"
-    BUDGET = "budget"
-    """The money of the generation or the experiment is spent."""
     PROMOTED = "promoted"
 
 
@@ -84,5 +82,8 @@ class ExperimentResult(Record):
     confirmation_skipped: str = ""
     price_usd: float | None = None
     tokens: int = 0
+    """Of every run of the experiment, what was interrupted included."""
+    tokens_unanswered: int = 0
+    """The most that model calls can have cost besides which were cut off."""
     wall_s: float = 0.0
     """Of this run of the command; earlier runs of the same experiment are not in it."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from openeta_exp.domain.gate import Flakiness, Tier
 from openeta_exp.domain.identity import Digest
-from openeta_exp.domain.pair import Cost, PairKey
+from openeta_exp.domain.pair import Cost, PairKey, total_cost
 from openeta_exp.domain.record import Record
 
 
@@ -285,9 +285,15 @@ class GateVerdict(Record):
         ]
         if self.exclusions.excluded:
             parts.append(f"{self.exclusions.excluded} pairs excluded")
+        parts.append(self._cost())
         if self.more_pairs is not None:
             parts.append(f"about {self.more_pairs} more pairs would decide")
         return "; ".join(parts)
+
+    def _cost(self) -> str:
+        spent = total_cost((self.baseline_cost, self.candidate_cost))
+        price = "" if spent.price_usd is None else f", ${spent.price_usd:,.2f}"
+        return f"cost {spent.tokens:,} tokens{price}"
 
 
 def _points(rate: float) -> str:

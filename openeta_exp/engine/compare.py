@@ -12,13 +12,13 @@ from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, EpisodeEnded, EpisodeStarted
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.money import Prices
 from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
 from openeta_exp.domain.schedule import Schedule, ScheduledPair
 from openeta_exp.engine.batch import Observers, ended_batch
 from openeta_exp.engine.dispatch import Dispatch
 from openeta_exp.engine.observe_arm import ENVIRONMENT_PINS, observe_arm, pair_key
 from openeta_exp.engine.pair_ledger import PairLedger
-from openeta_exp.engine.prices import Prices
 from openeta_exp.errors import StoreError
 
 Answer = TypeVar("Answer")
@@ -100,7 +100,7 @@ async def run_comparison(
     rule: Rule[Answer],
     run_arm: RunArm,
     observers: Observers,
-    may_spend: Callable[[], bool] = lambda: True,
+    may_go_on: Callable[[], bool] = lambda: True,
 ) -> ComparisonRun[Answer]:
     """Run pairs in schedule order until the rule has an answer.
 
@@ -109,13 +109,13 @@ async def run_comparison(
     would have ended.
 
     Args:
-        may_spend: False once a budget is used up; no further pair is then started.
+        may_go_on: False once no further pair is to be started.
 
     Raises:
         StoreError: An outcome could not be kept.
     """
     begun_s = observers.clock.monotonic_s()
-    pairs = _PairRunner(plan, rule=rule, run_arm=run_arm, observers=observers, may_spend=may_spend)
+    pairs = _PairRunner(plan, rule=rule, run_arm=run_arm, observers=observers, may_go_on=may_go_on)
     reused = pairs.reuse()
     for side in Side:
         observers.tell(plan.arms[side])
@@ -155,7 +155,7 @@ class _PairRunner(Generic[Answer]):
     rule: Rule[Answer] = field(kw_only=True)
     run_arm: RunArm = field(kw_only=True)
     observers: Observers = field(kw_only=True)
-    may_spend: Callable[[], bool] = field(kw_only=True)
+    may_go_on: Callable[[], bool] = field(kw_only=True)
     ledger: PairLedger = field(init=False)
     _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(init=False, default_factory=dict)
     _first: PairObservation | None = field(init=False, default=None)
@@ -216,7 +216,7 @@ class _PairRunner(Generic[Answer]):
                 return
 
     def _next(self, last_env_id: str | None) -> ScheduledPair | None:
-        if self._answer is not None or not self.may_spend():
+        if self._answer is not None or not self.may_go_on():
             return None
         if not self.plan.any_order:
             return self.ledger.next()

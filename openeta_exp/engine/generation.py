@@ -14,7 +14,6 @@ from openeta_exp.domain.generation import (
     ExperimentResult,
     GenerationResult,
     LaneResult,
-    LaneStop,
 )
 from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.model import ProviderMetrics
@@ -190,8 +189,6 @@ class GenerationEngine:
         tree: ArtifactTree,
         train: BatchRun,
     ) -> LaneResult:
-        if not self.workshop.may_spend():
-            return LaneResult(kind=kind, stop=LaneStop.BUDGET, reason="the budget is spent")
         evidence = TrainingEvidence(
             experiment_id=self.workshop.plan.experiment_id,
             generation=generation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,7 +56,6 @@ class Workshop:
     lineage: Lineage
     observers: Observers
     episodes: Episodes
-    may_spend: Callable[[], bool]
     registry: Registry | None = None
     """Where promoted artifacts are shared; None shares nothing."""
 
@@ -335,7 +334,6 @@ async def compare_trees(
         rule=rule,
         run_arm=run_arm,
         observers=observers,
-        may_spend=workshop.may_spend,
     )
     workshop.lineage.tell(
         ComparisonEnded(

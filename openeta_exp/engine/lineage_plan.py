@@ -21,10 +21,10 @@ from openeta_exp.domain.gate import (
 )
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.domain.money import Prices
 from openeta_exp.domain.record import digest
 from openeta_exp.domain.schedule import Schedule, interleave, pool_share
 from openeta_exp.engine.observe_arm import pair_key
-from openeta_exp.engine.prices import Prices
 
 LANES = (ArtifactKind.GRASP_STRATEGY, ArtifactKind.SKILL)
 """In this order, each on the tree the former left."""

@@ -8,7 +8,7 @@ from typing import assert_never
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import Arm
 from openeta_exp.domain.manifest import EpisodeSpec
-from openeta_exp.domain.model import TokenUsage
+from openeta_exp.domain.money import Prices, Tokens
 from openeta_exp.domain.pair import (
     ArmObservation,
     Cost,
@@ -19,7 +19,6 @@ from openeta_exp.domain.pair import (
 )
 from openeta_exp.domain.record import digest
 from openeta_exp.domain.stop import StopReason
-from openeta_exp.engine.prices import Prices
 
 _HUMAN = frozenset({StopReason.NEED_HUMAN, StopReason.NEED_HUMAN_UNATTENDED})
 
@@ -108,12 +107,10 @@ def _status(result: EpisodeResult) -> PairStatus:
 
 def _cost(outcome: EpisodeOutcome, prices: Prices) -> Cost:
     usage = outcome.usage
-    tokens: TokenUsage = usage.tokens
-    # An endpoint that reports only a total has no split; its tokens are then all input.
-    tokens_out = tokens.completion_tokens
+    tokens = Tokens.of(usage.tokens)
     return Cost(
-        tokens_in=max(tokens.total_tokens - tokens_out, 0),
-        tokens_out=tokens_out,
+        tokens_in=tokens.read,
+        tokens_out=tokens.written,
         tool_calls=usage.tool_calls,
         wall_s=usage.duration_s,
         price_usd=prices.of(tokens),

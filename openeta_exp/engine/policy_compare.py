@@ -17,6 +17,7 @@ from openeta_exp.domain.event import (
 from openeta_exp.domain.gate import Gate, Terms, Tier
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.domain.money import Prices
 from openeta_exp.domain.pair import PairKey, Side
 from openeta_exp.domain.policy_comparison import POLICIES
 from openeta_exp.domain.record import digest
@@ -26,7 +27,6 @@ from openeta_exp.engine.compare import ComparisonPlan, run_comparison
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.engine.policy_compare_gate import TwoSidedRule
 from openeta_exp.engine.policy_compare_verdict import Judged, judge_all
-from openeta_exp.engine.prices import Prices
 
 GENERATION = 0
 
@@ -254,7 +254,7 @@ async def _run(
         rule=rule,
         run_arm=run_arm,
         observers=observers,
-        may_spend=lambda: may_go_on() and all(map(may_run, sides.values())),
+        may_go_on=lambda: may_go_on() and all(map(may_run, sides.values())),
     )
     if not may_go_on():
         return None

@@ -22,8 +22,10 @@ class JobState(StrEnum):
     KNOWN = "known"
     """Finished by an earlier command, and not run again."""
     FAILED = "failed"
+    STOPPED = "stopped"
+    """It would have spent more than it may; the same command with a higher cap goes on."""
     NOT_RUN = "not run"
-    """A generation before it failed."""
+    """A generation before it failed or was stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +58,17 @@ async def run_lineages(
     *,
     at_once: int,
     is_finished: Callable[[Asked], bool],
-    run_job: Callable[[Asked], Awaitable[int]],
+    run_job: Callable[[Asked], Awaitable[int | None]],
 ) -> tuple[LineageEnd[Asked], ...]:
     """Run the jobs of each lineage one after the other, and lineages beside each other.
 
-    A failed job ends its lineage, because the next generation has nothing to start from; other
-    lineages go on.
+    A failed or stopped job ends its lineage, because the next generation has nothing to start
+    from; other lineages go on.
 
     Args:
         at_once: Lineages that run at the same time.
         is_finished: Asked right before a job would be run.
-        run_job: Returns the job's exit code.
+        run_job: Returns the job's exit code, or None if a cap of `money` has stopped it.
     """
     ends: dict[int, LineageEnd[Asked]] = {}
     limiter = anyio.CapacityLimiter(at_once)
@@ -85,18 +87,23 @@ async def _run_lineage(
     lineage: SweptLineage[Asked],
     *,
     is_finished: Callable[[Asked], bool],
-    run_job: Callable[[Asked], Awaitable[int]],
+    run_job: Callable[[Asked], Awaitable[int | None]],
 ) -> LineageEnd[Asked]:
     ends: list[JobEnd[Asked]] = []
-    has_failed = False
+    has_broken_off = False
     for job in lineage.jobs:
-        if has_failed:
+        if has_broken_off:
             ends.append(JobEnd(job=job, state=JobState.NOT_RUN))
         elif is_finished(job):
             ends.append(JobEnd(job=job, state=JobState.KNOWN))
         else:
             exit_code = await run_job(job)
-            has_failed = exit_code != 0
-            state = JobState.FAILED if has_failed else JobState.RAN
-            ends.append(JobEnd(job=job, state=state, exit_code=exit_code))
+            has_broken_off = exit_code != 0
+            ends.append(JobEnd(job=job, state=_state(exit_code), exit_code=exit_code or 0))
     return LineageEnd(lineage=lineage, jobs=tuple(ends))
+
+
+def _state(exit_code: int | None) -> JobState:
+    if exit_code is None:
+        return JobState.STOPPED
+    return JobState.RAN if exit_code == 0 else JobState.FAILED

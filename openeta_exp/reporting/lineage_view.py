@@ -141,4 +141,7 @@ def _confirmation(result: ExperimentResult) -> str:
 
 def _cost(result: ExperimentResult) -> str:
     price = "price not known" if result.price_usd is None else f"${result.price_usd:,.2f}"
-    return f"{result.wall_s / 60:.1f} min, {result.tokens:,} tokens, {price}"
+    said = f"{result.wall_s / 60:.1f} min, {result.tokens:,} tokens, {price}"
+    if result.tokens_unanswered:
+        said += f"; up to {result.tokens_unanswered:,} tokens more in calls that were cut off"
+    return said

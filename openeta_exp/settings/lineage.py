@@ -55,11 +55,22 @@ class LineageSettings(Record):
 
 
 class MoneySettings(Record):
-    """What tokens cost and how much may be spent. Null means: not known, or no limit."""
+    """What tokens cost and how much may be spent. Null means: not known, or no limit.
+
+    A model call of any role that could exceed a cap is not made, and ends the command; the same
+    command with a higher cap goes on. What counts is everything that an experiment's calls have
+    cost since it began, retries and interrupted episodes included, and for a call that was never
+    answered the most it can have cost. `run`, `iterate`, `resume` and the planner in `compare`
+    count on from each other; `run`, `resume` and `compare` work in generation 0 or in the one of
+    the paused episode. For `preflight` and `subagent_eval` a cap is for that command alone.
+    """
 
     input_usd_per_million: float | None = Field(default=None, ge=0)
+    """Price of a million tokens that models are sent; every endpoint and role costs the same."""
     output_usd_per_million: float | None = Field(default=None, ge=0)
+    """Price of a million tokens that models answer with."""
     experiment_usd: float | None = Field(default=None, gt=0)
     generation_usd: float | None = Field(default=None, gt=0)
     experiment_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens that may be sent and answered with together, as `generation_tokens`."""
     generation_tokens: int | None = Field(default=None, ge=1)

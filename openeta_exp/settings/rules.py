@@ -12,7 +12,7 @@ from openeta_exp.settings.command import (
     PowerSettings,
     PreflightSettings,
 )
-from openeta_exp.settings.lineage import LineageSettings
+from openeta_exp.settings.lineage import LineageSettings, MoneySettings
 from openeta_exp.settings.world import (
     EmbeddedPerceptionSettings,
     EmbeddedSimulatorSettings,
@@ -40,6 +40,7 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "perception.sam3_url", "no service is named; set it or perception.anygrasp_url"
     command = sections.get("command")
     yield from _generation_misfits(sections)
+    yield from _money_misfits(sections)
     yield from _catalog_misfits(sections)
     if isinstance(command, PowerSettings) and command.success_rate + command.effect > 1:
         yield (
@@ -66,6 +67,21 @@ def _generation_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, s
             f"the lineage has {lineage.generations} generations, counted from 0; set "
             "lineage.generations to how many there will be, for this one and those before it",
         )
+
+
+def _money_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    money = sections.get("money")
+    if not isinstance(money, MoneySettings):
+        return
+    capped = [name for name in ("experiment_usd", "generation_usd") if getattr(money, name)]
+    unknown = [
+        name
+        for name in ("input_usd_per_million", "output_usd_per_million")
+        if getattr(money, name) is None
+    ]
+    for cap in capped if unknown else ():
+        missing = " and ".join(f"money.{name}" for name in unknown)
+        yield f"money.{cap}", f"cannot be kept while the price is not known; set {missing}"
 
 
 def _catalog_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 
-from openeta_exp.domain.model import ModelMessage
+from openeta_exp.domain.model import ModelMessage, ModelRequest
 
 BYTES_PER_TOKEN = 4
 MESSAGE_OVERHEAD_TOKENS = 4
+IMAGE_NAME_TOKENS = 16
+"""Of the words around an image's label, sent or left out."""
 IMAGE_BASE_TOKENS = 85
 IMAGE_TILE_TOKENS = 170
 IMAGE_TILE_PX = 512
@@ -49,3 +51,11 @@ def message_tokens(message: ModelMessage) -> int:
     """Text, images and the few tokens that frame a message."""
     images = sum(image_tokens(image.png) for image in message.images)
     return MESSAGE_OVERHEAD_TOKENS + text_tokens(message.text) + images
+
+
+def prompt_tokens(request: ModelRequest, *, max_images: int) -> int:
+    """A whole request as it is rendered: its last `max_images` images, and the names of all."""
+    images = [image for message in request.messages for image in message.images]
+    texts = sum(MESSAGE_OVERHEAD_TOKENS + text_tokens(message.text) for message in request.messages)
+    names = sum(IMAGE_NAME_TOKENS + text_tokens(image.label) for image in images)
+    return texts + names + sum(image_tokens(image.png) for image in images[-max_images:])

@@ -24,6 +24,7 @@ from openeta_exp.domain.gate import (
 )
 from openeta_exp.domain.identity import EpisodeId
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.domain.money import Prices
 from openeta_exp.domain.policy_comparison import Standing
 from openeta_exp.domain.verdict import Decision, GateVerdict
 from openeta_exp.engine.batch import Observers
@@ -41,7 +42,6 @@ from openeta_exp.engine.policy_compare_gate import (
     step_down,
 )
 from openeta_exp.engine.policy_compare_verdict import judge_all
-from openeta_exp.engine.prices import Prices
 from openeta_exp.engine.progress import NoProgress
 from openeta_exp.statistics.gate import judge
 from openeta_exp.statistics.multiplicity import holm

@@ -40,12 +40,13 @@ class Machine:
     """Where jobs run: remembers what was run, and fails where it is told to."""
 
     broken: set[tuple[str, int | None]] = field(default_factory=set)
+    capped: set[tuple[str, int | None]] = field(default_factory=set)
     finished: set[tuple[str, int | None]] = field(default_factory=set)
     ran: list[tuple[str, int | None]] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
 
-    async def run(self, asked: tuple[str, int | None]) -> int:
+    async def run(self, asked: tuple[str, int | None]) -> int | None:
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
         self.ran.append(asked)
@@ -54,6 +55,8 @@ class Machine:
         self.at_once -= 1
         if asked in self.broken:
             return 3
+        if asked in self.capped:
+            return None
         self.finished.add(asked)
         return 0
 
@@ -110,6 +113,18 @@ async def test_a_failed_job_ends_its_lineage_and_a_rerun_resumes(at_once: int) -
         "standard": ["known", "ran", "ran"],
         "reviewed_autonomy": ["known"] * 3,
     }
+
+
+async def test_a_job_that_a_cap_has_stopped_ends_its_lineage_without_a_failure() -> None:
+    machine = Machine(capped={("standard", 1)})
+
+    first = await machine.sweep()
+    machine.capped.clear()
+    second = await machine.sweep()
+
+    assert states(first)["standard"] == ["ran", "stopped", "not run"]
+    assert [end.failed for end in first] == [None, None]
+    assert states(second)["standard"] == ["known", "ran", "ran"]
 
 
 def names(*jobs: SweptJob[tuple[str, int | None]]) -> list[str]:

@@ -133,6 +133,7 @@ class ChatEndpoint:
 
     async def _post(self, client: AsyncOpenAI, body: bytes) -> ChatReply | Failure | None:
         """None: the endpoint wants other words, and they are known now."""
+        import httpx2
         import openai
 
         dialect = self._dialect
@@ -154,7 +155,8 @@ class ChatEndpoint:
             return self._too_slow()
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            return unreachable(self._said(f"{type(cause).__name__}: {cause}"))
+            never_sent = isinstance(cause, httpx2.ConnectError)
+            return unreachable(self._said(f"{type(cause).__name__}: {cause}"), sent=not never_sent)
 
     def _adapt(self, error: APIStatusError, dialect: Dialect) -> bool:
         """Learn from a refusal of the dialect the request was worded in."""
@@ -178,7 +180,7 @@ class ChatEndpoint:
         )
 
     def _too_slow(self) -> Failure:
-        return unreachable(self._said(f"no answer in {self._config.timeout_s:g} s"))
+        return unreachable(self._said(f"no answer in {self._config.timeout_s:g} s"), sent=True)
 
     def _said(self, text: str) -> str:
         where = f"{self._config.model} at {urlsplit(self._config.base_url).hostname}"

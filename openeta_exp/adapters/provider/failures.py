@@ -51,6 +51,7 @@ class Failure:
         transient: The same endpoint may answer next time.
         failover: The other endpoint may answer.
         rate_limited: The endpoint asks every caller to slow down.
+        may_be_charged: The endpoint may have answered, and nobody knows what it charged.
     """
 
     kind: FailureClass
@@ -59,16 +60,23 @@ class Failure:
     failover: bool = False
     rate_limited: bool = False
     retry_after_s: float | None = None
+    may_be_charged: bool = False
 
 
-def unreachable(reason: str) -> Failure:
+def unreachable(reason: str, *, sent: bool) -> Failure:
     """No HTTP answer at all."""
-    return Failure(kind=FailureClass.UNAVAILABLE, reason=reason, transient=True, failover=True)
+    return Failure(
+        kind=FailureClass.UNAVAILABLE,
+        reason=reason,
+        transient=True,
+        failover=True,
+        may_be_charged=sent,
+    )
 
 
 def unusable(reason: str) -> Failure:
     """Nothing to read; the next answer may be better."""
-    return Failure(kind=FailureClass.UNUSABLE, reason=reason, transient=True)
+    return Failure(kind=FailureClass.UNUSABLE, reason=reason, transient=True, may_be_charged=True)
 
 
 def cut(reason: str) -> Failure:

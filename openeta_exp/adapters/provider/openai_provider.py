@@ -9,6 +9,7 @@ from typing import assert_never
 from openeta_exp.adapters.provider.endpoint import ChatEndpoint, EndpointConfig
 from openeta_exp.adapters.provider.failures import Failure, FailureClass, cut, unusable
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
+from openeta_exp.adapters.provider.meter import Hold, SpendingMeter
 from openeta_exp.adapters.provider.token_accounting import TokenEstimator, reported_usage
 from openeta_exp.domain.model import (
     Endpoint,
@@ -39,6 +40,7 @@ class _Call:
         latency_s: Of the last request alone, without waits between attempts.
         hopeless: Endpoints this call will not ask again.
         failed: Endpoints that failed in this call.
+        hold: What the request on its way can cost.
     """
 
     request: ModelRequest
@@ -49,6 +51,7 @@ class _Call:
     attempts: int = 0
     hopeless: set[Endpoint] = field(default_factory=set)
     failed: set[Endpoint] = field(default_factory=set)
+    hold: Hold | None = None
 
 
 class OpenAiProvider:
@@ -70,12 +73,14 @@ class OpenAiProvider:
         max_attempts: int = 3,
         backoff_s: float = 0.5,
         rng: random.Random | None = None,
+        meter: SpendingMeter | None = None,
     ) -> None:
         """
         Args:
             max_attempts: Requests for one answer, both endpoints together.
             backoff_s: Upper bound of the first random wait; doubles with every attempt.
             rng: Source of the jitter.
+            meter: Shared by all providers, like the limiter; None counts and refuses nothing.
         """
         configs = {Endpoint.PRIMARY: primary}
         if fallback is not None:
@@ -89,6 +94,7 @@ class OpenAiProvider:
         self._max_attempts = max_attempts
         self._backoff_s = backoff_s
         self._rng = rng or random.Random()
+        self._meter = meter
         self._preferred = Endpoint.PRIMARY
         self._attempts = 0
         self._retries = 0
@@ -142,22 +148,32 @@ class OpenAiProvider:
 
     async def _send(self, call: _Call) -> ChatReply | Failure:
         await self._limiter.unpaused()
-        self._attempts += 1
-        self._retries += call.attempts > 0
-        call.attempts += 1
         planner = call.request.role is ModelRole.PLANNER
         max_images = MAX_PLANNER_IMAGES if planner else MAX_IMAGES
         endpoint = self._endpoints[call.at]
         await endpoint.open()
+        if self._meter is not None:
+            # From here on the attempt counts, also if it is cancelled on its way.
+            call.hold = self._meter.hold(call.request, max_images=max_images)
+        self._attempts += 1
+        self._retries += call.attempts > 0
+        call.attempts += 1
         began_s = self._clock.monotonic_s()
         outcome = await endpoint.send(call.request, max_images=max_images)
         call.latency_s = self._clock.monotonic_s() - began_s
+        if isinstance(outcome, Failure) and not outcome.may_be_charged:
+            self._settle(call, TokenUsage())
         return outcome
+
+    def _settle(self, call: _Call, usage: TokenUsage) -> None:
+        if self._meter is not None and call.hold is not None:
+            self._meter.settle(call.hold, usage)
 
     async def _charge(self, call: _Call, reply: ChatReply) -> None:
         usage = reported_usage(reply.usage)
         if usage is None:
             usage = await self._estimators[call.at].usage(call.request, reply.text)
+        self._settle(call, usage)
         call.usage += usage
         role = call.request.role
         self._usage_by_role[role] = self._usage_by_role.get(role, TokenUsage()) + usage

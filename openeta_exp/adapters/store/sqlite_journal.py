@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
+from openeta_exp.adapters.store import spending_ledger
 from openeta_exp.adapters.store.writer_lock import WriterLock
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import (
@@ -89,6 +90,7 @@ class SqliteJournal:
         except BaseException:
             self._release()
             raise
+        self.spending = spending_ledger.SqliteLedger(self._connection, self._translated)
 
     def append(self, event: Event) -> int:
         kind, batch_id, at_s, verdict = _columns(event)
@@ -141,6 +143,7 @@ class SqliteJournal:
                 if _is_empty(connection):
                     connection.executescript(_SCHEMA)
                 self._check_schema(connection)
+                connection.execute(spending_ledger.SCHEMA)
             except BaseException:
                 connection.close()
                 raise

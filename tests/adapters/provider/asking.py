@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from openeta_exp.adapters.provider.endpoint import EndpointConfig
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
+from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.provider.openai_provider import OpenAiProvider
 from openeta_exp.domain.model import ModelImage, ModelMessage, ModelRequest, ModelRole
 from openeta_exp.embedded.models.server import create_app
@@ -58,6 +59,7 @@ async def providing(
     limit: int = 2,
     queue_timeout_s: float = 180.0,
     max_attempts: int = 3,
+    meter: SpendingMeter | None = None,
 ) -> AsyncIterator[OpenAiProvider]:
     clock = clock or SkippingClock()
     provider = OpenAiProvider(
@@ -67,6 +69,7 @@ async def providing(
         clock=clock,
         max_attempts=max_attempts,
         rng=random.Random(0),
+        meter=meter,
     )
     try:
         yield provider
