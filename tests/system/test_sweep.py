@@ -128,6 +128,48 @@ def test_a_job_that_fails_fails_the_sweep_and_no_other_lineage(folder: Path) -> 
     assert '[train.json] {"valid": true' in err
 
 
+def test_a_failure_in_generation_1_ends_its_lineage_and_a_rerun_finishes_it(folder: Path) -> None:
+    sweep = (
+        *ITERATE.split(),
+        "generation=range(3)",
+        "lineage.generations=3",
+        "approvement=standard,reviewed_autonomy",
+        "concurrency.lineages=2",
+        "experiment_id=pair",
+    )
+    process = start(folder, *sweep)
+    assert process.stderr is not None
+    said = ""
+    while "[standard] generation 1 starts" not in said:
+        said += process.stderr.readline()
+    (job,) = jobs_of(folder, "approvement=standard", "++generation=1")
+    job.kill()
+    out, _ = process.communicate(timeout=LIMIT_S)
+
+    again = run(folder, *sweep)
+
+    assert process.returncode == 1
+    assert "0 ran, 1 failed " in out
+    assert "(-9), 2 not run " in out
+    assert "0 ran, 1 ran, 2 ran " in out
+    assert again[0] == 0, again[2]
+    assert "0 known, 1 ran, 2 " in again[1]
+    assert "0 known, 1 known, 2 " in again[1]
+    for name in ("pair-approvement-standard", "pair-approvement-reviewed_autonomy"):
+        path = folder / "outputs" / "experiments" / name / "journal.sqlite"
+        journal = SqliteJournal(path, read_only=True)
+        events = [event for _, event in journal.events()]
+        journal.close()
+        assert [e.result.generation for e in events if isinstance(e, GenerationEnded)] == [0, 1, 2]
+        # What was promoted nowhere is the same baseline everywhere: trained once.
+        assert len([event for event in events if isinstance(event, EpisodeEnded)]) == 1
+
+
+def jobs_of(folder: Path, *arguments: str) -> list[psutil.Process]:
+    """The processes that were started with all of these."""
+    return [each for each in of_test(folder) if set(arguments) <= set(each.cmdline())]
+
+
 def test_mistakes_of_every_job_are_said_before_any_is_run(folder: Path) -> None:
     code, out, err = run(
         folder,
