@@ -33,6 +33,7 @@ from openeta_exp.engine.lane import Workshop
 from openeta_exp.engine.lineage import Lineage
 from openeta_exp.engine.lineage_plan import LineagePlan
 from openeta_exp.engine.progress import NoProgress
+from openeta_exp.ports.author import Workbench
 from openeta_exp.ports.registry import Registry
 from openeta_exp.ports.session_log import SessionLogs
 from openeta_exp.ports.store import Journal
@@ -133,7 +134,7 @@ class Proposals:
     close_steps: Sequence[int]
     name: str = "by-the-book"
 
-    async def propose(self, evidence: TrainingEvidence) -> Proposal:
+    async def propose(self, evidence: TrainingEvidence, *, bench: Workbench) -> Proposal:
         (in_use,) = evidence.tree.of(ArtifactKind.GRASP_STRATEGY)
         revision = parse_strategy(in_use.text, source=in_use.name).revision + 1
         steps = self.close_steps[evidence.generation]

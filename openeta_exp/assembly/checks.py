@@ -15,6 +15,7 @@ from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.session_log import FolderSessionLogs
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
+from openeta_exp.assembly.authors import check_author
 from openeta_exp.assembly.run import batch_plan, episode_world
 from openeta_exp.assembly.world import World, baseline_tree, open_world
 from openeta_exp.domain.artifact import ArtifactTree
@@ -31,6 +32,7 @@ from openeta_exp.settings.experiment import ExperimentSettings
 
 def validate(settings: ExperimentSettings) -> int:
     """Settings, manifest and baseline, without a socket being opened."""
+    check_author(settings.author)
     manifest = settings.read_manifest()
     tree = baseline_tree(settings)
     Console().text(

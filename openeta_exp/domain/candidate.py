@@ -38,6 +38,31 @@ class Candidate(Record):
         return kept.with_changes([self.artifact])
 
 
+class Effort(Record):
+    """What writing a proposal took, besides the training batch that every author is shown."""
+
+    episodes: int = Field(default=0, ge=0)
+    """Training episodes that were run for it, broken ones included."""
+    tokens: TokenUsage = TokenUsage()
+    """Of these episodes and of the author's own model."""
+    usd: float | None = None
+    """What the tokens cost; None if a price is not known."""
+
+    def __str__(self) -> str:
+        episodes = f"{self.episodes} training episodes, " if self.episodes else ""
+        price = "" if self.usd is None else f", ${self.usd:,.2f}"
+        return f"{episodes}{self.tokens.total_tokens:,} tokens{price}"
+
+
+class AuthorReply(Record):
+    """One answer of an author's model, kept so that a restarted author is not answered twice."""
+
+    text: str
+    problem: str = ""
+    """Why the answer cannot be used; empty if it can be read."""
+    usage: TokenUsage = TokenUsage()
+
+
 class Proposal(Record):
     """What an author answered: a candidate, or the reason why there is none."""
 
@@ -45,6 +70,8 @@ class Proposal(Record):
     reason: str
     """`proposed`, `author_no_change`, or what made the answer unusable."""
     usage: TokenUsage = TokenUsage()
+    """Of answers that no fact of their own speaks of."""
+    effort: Effort = Effort()
 
 
 class ReviewDecision(StrEnum):

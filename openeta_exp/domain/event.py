@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
-from openeta_exp.domain.candidate import Promotion, Proposal, Review
+from openeta_exp.domain.candidate import AuthorReply, Promotion, Proposal, Review
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.gate import Flakiness, Gate, Terms
 from openeta_exp.domain.generation import CanaryReport, GenerationResult
@@ -111,8 +111,21 @@ class GenerationStarted(Record):
     at_s: float
 
 
+class AuthorAnswered(Record):
+    """The model of an author that asks more than once has answered."""
+
+    kind: Literal["author_answered"] = "author_answered"
+    experiment_id: str
+    generation: int
+    lane: ArtifactKind
+    request_digest: Digest
+    """Of what it was asked: the same question again is answered from the journal."""
+    reply: AuthorReply
+    at_s: float
+
+
 class CandidateProposed(Record):
-    """An author has answered. Kept whole, so that an interrupted generation asks only once."""
+    """An author has proposed. Kept whole, so that an interrupted generation asks only once."""
 
     kind: Literal["candidate_proposed"] = "candidate_proposed"
     experiment_id: str
@@ -206,6 +219,7 @@ BatchEvent = BatchStarted | EpisodeStarted | EpisodeEnded | BatchEnded
 
 LineageEvent = (
     GenerationStarted
+    | AuthorAnswered
     | CandidateProposed
     | CandidateReviewed
     | ComparisonPlanned

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import (
+    AuthorAnswered,
     BatchEnded,
     BatchStarted,
     CandidateProposed,
@@ -74,6 +75,7 @@ class History:
                 return batch
             case (
                 GenerationStarted()
+                | AuthorAnswered()
                 | CandidateProposed()
                 | CandidateReviewed()
                 | ComparisonPlanned()

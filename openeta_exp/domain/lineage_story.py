@@ -8,6 +8,7 @@ from typing import assert_never
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Candidate, Promotion, Proposal, Review
 from openeta_exp.domain.event import (
+    AuthorAnswered,
     CandidateProposed,
     CandidateReviewed,
     ComparisonEnded,
@@ -169,7 +170,8 @@ class Lineages:
             case GenerationEnded(result=result):
                 story = self._stories.get(result.experiment_id)
             case (
-                CandidateProposed()
+                AuthorAnswered()
+                | CandidateProposed()
                 | CandidateReviewed()
                 | ComparisonPlanned()
                 | ComparisonEnded()
@@ -204,7 +206,7 @@ class Lineages:
 
 def _go_on(story: LineageStory, event: LineageEvent) -> None:
     match event:
-        case GenerationStarted():
+        case GenerationStarted() | AuthorAnswered():
             pass
         case CandidateProposed(generation=number, lane=kind, proposal=proposal):
             generation = story.generations.get(number)

@@ -51,15 +51,20 @@ def training_episodes(
     """Results only: an episode that broke says nothing about the agent."""
     tasks = {spec.episode_id: spec.task for spec in manifest.episodes}
     return tuple(
-        TrainingEpisode(
-            episode_id=outcome.episode_id,
-            task=tasks[outcome.episode_id],
-            success=outcome.success,
-            stop_reason=outcome.stop_reason,
-            failure_class=outcome.failure_class,
-            turns=outcome.usage.turns,
-            grasps=outcome.grasps,
-        )
+        training_episode(outcome, task=tasks[outcome.episode_id])
         for outcome in outcomes
         if isinstance(outcome, EpisodeResult)
+    )
+
+
+def training_episode(outcome: EpisodeResult, *, task: str) -> TrainingEpisode:
+    """What an author is shown of an episode."""
+    return TrainingEpisode(
+        episode_id=outcome.episode_id,
+        task=task,
+        success=outcome.success,
+        stop_reason=outcome.stop_reason,
+        failure_class=outcome.failure_class,
+        turns=outcome.usage.turns,
+        grasps=outcome.grasps,
     )

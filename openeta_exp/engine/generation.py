@@ -20,6 +20,7 @@ from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.training import TrainingEvidence, training_episodes
 from openeta_exp.domain.verdict import Effect
+from openeta_exp.engine.author import NOTHING, Allowance, AuthorBench
 from openeta_exp.engine.batch import BatchRun, run_batch
 from openeta_exp.engine.collect import SessionTree, collect_skill_change
 from openeta_exp.engine.lane import Lane, Workshop, compare_trees
@@ -36,6 +37,8 @@ class Staff:
 
     authors: Mapping[ArtifactKind, Author]
     reviewer: Reviewer
+    allowance: Allowance = NOTHING
+    """What an author may use for a proposal besides its own answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +230,11 @@ class GenerationEngine:
         proposal = self._collected(kind, generation, baseline, train)
         author = self.staff.authors.get(kind)
         if proposal.candidate is None and author is not None:
-            proposal = await author.propose(evidence)
+            bench = AuthorBench(
+                self.workshop, generation=generation, kind=kind, allowance=self.staff.allowance
+            )
+            proposal = await author.propose(evidence, bench=bench)
+            proposal = proposal.model_copy(update={"effort": bench.effort(proposal.usage)})
         self.workshop.lineage.tell(
             CandidateProposed(
                 experiment_id=self.workshop.plan.experiment_id,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
-from openeta_exp.domain.candidate import Proposal, Review
+from openeta_exp.domain.candidate import AuthorReply, Proposal, Review
+from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import (
+    AuthorAnswered,
+    BatchStarted,
     CandidateProposed,
     CandidateReviewed,
     ComparisonEnded,
+    EpisodeEnded,
     Event,
     GenerationEnded,
     GenerationStarted,
@@ -26,6 +30,8 @@ from openeta_exp.errors import SettingsError
 
 Step = tuple[int, ArtifactKind]
 """A lane of a generation."""
+AUTHORING = "-author-"
+"""In the phase of every batch that an author asks for."""
 
 
 class LineageHistory:
@@ -33,6 +39,10 @@ class LineageHistory:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.proposals: dict[Step, Proposal] = {}
+        self.replies: dict[Step, list[tuple[Digest, AuthorReply]]] = {}
+        """What authors were answered, in order, by the digest of what they asked."""
+        self.authoring: dict[str, list[EpisodeOutcome]] = {}
+        """What episodes that authors ran came to, in order, by batch."""
         self.reviews: dict[Step, Review] = {}
         self.comparisons: dict[str, ComparisonEnded] = {}
         self.generations: dict[int, GenerationResult] = {}
@@ -54,6 +64,13 @@ class LineageHistory:
                 self.promoted.add(promotion.comparison_id)
             case Published(comparison_id=comparison_id):
                 self.published.add(comparison_id)
+            case BatchStarted(batch_id=batch_id, phase=phase) if AUTHORING in phase:
+                self.authoring.setdefault(batch_id, [])
+            case EpisodeEnded(batch_id=batch_id, outcome=outcome) if batch_id in self.authoring:
+                self.authoring[batch_id].append(outcome)
+            case AuthorAnswered(generation=generation, lane=lane):
+                answered = self.replies.setdefault((generation, lane), [])
+                answered.append((event.request_digest, event.reply))
             case CandidateProposed(generation=generation, lane=lane, proposal=proposal):
                 self.proposals[generation, lane] = proposal
             case CandidateReviewed(generation=generation, lane=lane, review=review):

@@ -101,7 +101,7 @@ class LineagePlan:
         twin: bool = False,
     ) -> BatchStarted:
         return BatchStarted(
-            batch_id=f"{self.experiment_id}-g{generation:03d}-{phase}",
+            batch_id=self.batch_id(generation, phase),
             experiment_id=self.experiment_id,
             generation=generation,
             phase=phase,
@@ -112,6 +112,9 @@ class LineagePlan:
             provenance=self.provenance,
             at_s=at_s,
         )
+
+    def batch_id(self, generation: int, phase: str) -> str:
+        return f"{self.experiment_id}-g{generation:03d}-{phase}"
 
     def comparison_id(self, generation: int, lane: ArtifactKind, stage: str) -> str:
         """Sorts in the order in which comparisons are run."""

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from openeta_exp.domain.artifact import ArtifactKind
-from openeta_exp.domain.candidate import Promotion
+from openeta_exp.domain.candidate import Effort, Promotion
 from openeta_exp.domain.generation import LaneStop
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.lineage_story import (
@@ -46,6 +46,8 @@ class InspectedLane(Record):
     kind: ArtifactKind
     proposal: str
     """What the author answered, in one line."""
+    effort: Effort
+    """What that took."""
     candidate: str | None
     candidate_digest: Digest | None
     review: str | None
@@ -120,6 +122,7 @@ def _lane(story: LineageStory, generation: GenerationStory, lane: LaneStory) -> 
     return InspectedLane(
         kind=lane.kind,
         proposal=proposal,
+        effort=lane.proposal.effort,
         candidate=None if candidate is None else candidate.artifact.name,
         candidate_digest=None if candidate is None else candidate.content_digest,
         review=None if review is None else f"{review.reviewer}: {review.decision}: {review.reason}",
@@ -184,6 +187,8 @@ def _generation_lines(generation: InspectedGeneration) -> list[RenderableType]:
     lines: list[RenderableType] = [Text(""), Text(title, style="bold")]
     for lane in generation.lanes:
         lines.append(Text(f"  {lane.kind}: {lane.proposal}"))
+        if lane.effort.tokens.total_tokens:
+            lines.append(Text(f"    author    {lane.effort}"))
         if lane.review is not None:
             lines.append(Text(f"    review    {lane.review}"))
         lines += [Text(f"    {each.stage:<9} {each.sentence}") for each in lane.comparisons]

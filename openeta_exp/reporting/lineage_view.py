@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.candidate import Effort
 from openeta_exp.domain.event import (
     CandidateProposed,
     CandidateReviewed,
@@ -32,11 +33,13 @@ def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of
             return f"generation {generation} starts from {baseline.content_digest[:_DIGEST]}"
         case CandidateProposed(lane=lane, proposal=proposal) if proposal.candidate is not None:
             candidate = proposal.candidate
-            return f"{lane}: {candidate.origin} proposes {candidate.artifact.name}" + (
-                f" ({candidate.rationale})" if candidate.rationale else ""
+            return (
+                f"{lane}: {candidate.origin} proposes {candidate.artifact.name}"
+                + (f" ({candidate.rationale})" if candidate.rationale else "")
+                + _effort(proposal.effort)
             )
         case CandidateProposed(lane=lane, proposal=proposal):
-            return f"{lane}: no candidate: {proposal.reason}"
+            return f"{lane}: no candidate: {proposal.reason}{_effort(proposal.effort)}"
         case CandidateReviewed(lane=lane, review=review):
             return f"{lane}: {review.reviewer} says {review.decision}: {review.reason}"
         case ComparisonPlanned(stage=stage, scheduled_pairs=pairs, schedule_digest=digest):
@@ -69,6 +72,11 @@ def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of
             return f"generation {result.generation} ends with {after}"
         case _:
             return None
+
+
+def _effort(effort: Effort) -> str:
+    """What an author that tries things out has taken; others take what an answer takes."""
+    return f"; it took {effort}" if effort.episodes else ""
 
 
 def lineage_view(result: ExperimentResult) -> RenderableType:

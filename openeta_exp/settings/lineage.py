@@ -31,8 +31,31 @@ class FileAuthorSettings(Record):
     """Holds `*.json` grasp strategies and `*.md` skills, relative to the caller's directory."""
 
 
+class GepaAuthorSettings(Record):
+    """GEPA revises the strategy again and again, and tries its revisions on train episodes.
+
+    It needs the extra `gepa`. The configured provider's model writes the revisions; the best one is
+    judged like every other author's. The limits are of one proposal, so of a generation.
+    """
+
+    kind: Literal["gepa"] = "gepa"
+    max_episodes: int = Field(default=40, ge=1)
+    """Most train episodes that are run for it, broken ones included. Those of the generation's
+    train batch come free."""
+    max_usd: float | None = Field(default=None, gt=0)
+    """Price of these episodes and of the author's own model at which nothing more is started.
+    Without prices (`money.input_usd_per_million`, `money.output_usd_per_million`) only
+    `max_episodes` holds."""
+    episodes_per_candidate: int = Field(default=10, ge=1)
+    """Train episodes that a revision worth keeping is measured on, at most; tasks in turn."""
+    minibatch: int = Field(default=3, ge=1)
+    """How many of these a revision is tried on first, and its author is shown."""
+    seed: int = 0
+    """Of GEPA's random draws."""
+
+
 AuthorSettings = Annotated[
-    ScriptedAuthorSettings | ModelAuthorSettings | FileAuthorSettings,
+    ScriptedAuthorSettings | ModelAuthorSettings | FileAuthorSettings | GepaAuthorSettings,
     Field(discriminator="kind"),
 ]
 

@@ -12,7 +12,7 @@ from openeta_exp.settings.command import (
     PowerSettings,
     PreflightSettings,
 )
-from openeta_exp.settings.lineage import LineageSettings, MoneySettings
+from openeta_exp.settings.lineage import GepaAuthorSettings, LineageSettings, MoneySettings
 from openeta_exp.settings.world import (
     EmbeddedPerceptionSettings,
     EmbeddedSimulatorSettings,
@@ -42,6 +42,7 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     yield from _generation_misfits(sections)
     yield from _money_misfits(sections)
     yield from _catalog_misfits(sections)
+    yield from _author_misfits(sections.get("author"))
     if isinstance(command, PowerSettings) and command.success_rate + command.effect > 1:
         yield (
             "command.effect",
@@ -82,6 +83,23 @@ def _money_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for cap in capped if unknown else ():
         missing = " and ".join(f"money.{name}" for name in unknown)
         yield f"money.{cap}", f"cannot be kept while the price is not known; set {missing}"
+
+
+def _author_misfits(author: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(author, GepaAuthorSettings):
+        return
+    if author.max_episodes < author.episodes_per_candidate:
+        yield (
+            "author.max_episodes",
+            "is too few to measure a single revision; use at least "
+            f"author.episodes_per_candidate = {author.episodes_per_candidate}, or lower that",
+        )
+    if author.minibatch > author.episodes_per_candidate:
+        yield (
+            "author.minibatch",
+            "is a part of the episodes a revision is measured on; use at most "
+            f"author.episodes_per_candidate = {author.episodes_per_candidate}",
+        )
 
 
 def _catalog_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:

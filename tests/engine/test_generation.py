@@ -21,7 +21,7 @@ from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.training import TrainingEvidence
 from openeta_exp.engine.batch import RunEpisode
 from openeta_exp.engine.generation import GenerationEngine
-from openeta_exp.ports.author import Author, Reviewer
+from openeta_exp.ports.author import Author, Reviewer, Workbench
 from openeta_exp.ports.store import Journal
 from tests import batches
 from tests.generations import lineage, lineage_engine, plan, run_everything, strategy, tree_of
@@ -99,7 +99,7 @@ class _Nonsense:
 
     name = "nonsense"
 
-    async def propose(self, evidence: TrainingEvidence) -> Proposal:
+    async def propose(self, evidence: TrainingEvidence, *, bench: Workbench) -> Proposal:
         [in_use] = evidence.tree.of(ArtifactKind.GRASP_STRATEGY)
         name = f"grip.nonsense.{evidence.generation}"
         return Proposal(

@@ -10,10 +10,13 @@ from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.event import EpisodeStarted, Event
 from openeta_exp.domain.stop import FailureClass
+from openeta_exp.engine.author import Allowance
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.inspect_view import BatchState, Inspection, inspect, inspect_view
+from tests.authoring import MortalJournal, engine_with, gepa, longer
 from tests.batches import AT_S, arm, broke, ended, lost, manifest, spec, started, story, won
-from tests.generations import lineage
+from tests.generations import lineage, plan
+from tests.speaking import SpeakingProvider
 
 
 def inspection_of(*events: Event) -> Inspection:
@@ -156,3 +159,22 @@ async def test_one_batch_of_many_is_shown_episode_by_episode_on_request() -> Non
     assert "pick-0-0" not in shown(inspection)
     assert "pick-0-0" in out.getvalue()
     assert "canary" not in out.getvalue()
+
+
+@pytest.mark.anyio
+async def test_what_a_proposal_took_is_shown_in_episodes_tokens_and_money() -> None:
+    journal = MortalJournal()
+    author = gepa(SpeakingProvider(longer), episodes=12)
+    of = plan(generations=1, train=12)
+    await engine_with(author, journal, of=of, allowance=Allowance(episodes=40)).run()
+
+    inspection = inspect(journal, source="journal.sqlite")
+
+    [strategy, skill] = inspection.lineages[0].generations[0].lanes
+    effort = strategy.effort
+    assert 0 < effort.episodes <= 40
+    assert effort.usd is not None
+    text = shown(inspection)
+    assert f"author    {effort.episodes} training episodes, " in text
+    assert f"{effort.tokens.total_tokens:,} tokens, ${effort.usd:.2f}" in text
+    assert skill.effort.episodes == 0

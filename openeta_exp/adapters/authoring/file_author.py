@@ -10,6 +10,7 @@ from openeta_exp.domain.grasp_strategy import parse_strategy
 from openeta_exp.domain.skill import parse_skill
 from openeta_exp.domain.training import TrainingEvidence
 from openeta_exp.errors import ArtifactError
+from openeta_exp.ports.author import Workbench
 
 
 class FileAuthor:
@@ -20,7 +21,7 @@ class FileAuthor:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def propose(self, evidence: TrainingEvidence) -> Proposal:
+    async def propose(self, evidence: TrainingEvidence, *, bench: Workbench) -> Proposal:
         tried = {earlier.content_digest for earlier in evidence.earlier}
         for path in sorted(self._folder.glob(f"*{SUFFIX[evidence.kind]}")):
             try:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
+from openeta_exp.adapters.authoring.strategy_revision import (
+    revision_request,
+    stamped,
+    written_revision,
+)
 from openeta_exp.domain.artifact import Artifact, ArtifactKind
 from openeta_exp.domain.candidate import Candidate, Proposal
-from openeta_exp.domain.grasp_strategy import (
-    GraspStrategy,
-    check_revision,
-    parse_strategy,
-    render_strategy,
-)
-from openeta_exp.domain.model import ModelMessage, ModelReply, ModelRequest, ModelRole, TokenUsage
-from openeta_exp.domain.record import canonical_json
+from openeta_exp.domain.grasp_strategy import GraspStrategy, render_strategy
+from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.training import TrainingEvidence
 from openeta_exp.errors import ArtifactError, ProviderReplyError
+from openeta_exp.ports.author import Workbench
 from openeta_exp.ports.provider import Provider
-from openeta_exp.wire.authoring import AuthorAnswer, AuthoringError, parse_author, render_evidence
-
-PROMPT = (
-    files("openeta_exp.adapters.authoring").joinpath("author_prompt.md").read_text(encoding="utf-8")
-)
-MAX_OUTPUT_TOKENS = 4096
+from openeta_exp.wire.authoring import AuthorAnswer, AuthoringError, parse_author
 
 
 class ModelStrategyAuthor:
@@ -32,12 +25,12 @@ class ModelStrategyAuthor:
         self._provider = provider
         self.name = name
 
-    async def propose(self, evidence: TrainingEvidence) -> Proposal:
+    async def propose(self, evidence: TrainingEvidence, *, bench: Workbench) -> Proposal:
         in_use = evidence.tree.grasp_strategies()
         if not in_use:
             return Proposal(candidate=None, reason="the tree holds no grasp strategy to revise")
         try:
-            reply = await self._ask(evidence)
+            reply = await self._provider.complete(revision_request(evidence))
         except ProviderReplyError as error:
             return Proposal(
                 candidate=None,
@@ -57,41 +50,19 @@ class ModelStrategyAuthor:
             usage=reply.usage,
         )
 
-    async def _ask(self, evidence: TrainingEvidence) -> ModelReply:
-        return await self._provider.complete(
-            ModelRequest(
-                role=ModelRole.STRATEGY_AUTHOR,
-                messages=(
-                    ModelMessage(role="system", text=PROMPT),
-                    ModelMessage(role="user", text=render_evidence(evidence)),
-                ),
-                max_output_tokens=MAX_OUTPUT_TOKENS,
-            )
-        )
-
     def _candidate(
         self, answer: AuthorAnswer, in_use: GraspStrategy, evidence: TrainingEvidence
     ) -> Candidate | None:
         """Raises: ArtifactError: The strategy breaks its schema or is no revision."""
-        if answer.strategy is None:
+        written = written_revision(answer, in_use)
+        if written is None:
             return None
-        written = parse_strategy(canonical_json(answer.strategy), source="the author's strategy")
-        check_revision(written, in_use)
-        stamped = written.model_copy(
-            update={
-                "provenance": {
-                    "author": self.name,
-                    "experiment_id": evidence.experiment_id,
-                    "generation": evidence.generation,
-                    "rationale": answer.reason,
-                }
-            }
-        )
+        revision = stamped(written, evidence, author=self.name, rationale=answer.reason)
         return Candidate(
             artifact=Artifact(
                 kind=ArtifactKind.GRASP_STRATEGY,
-                name=stamped.strategy_id,
-                text=render_strategy(stamped),
+                name=revision.strategy_id,
+                text=render_strategy(revision),
             ),
             supersedes=in_use.strategy_id,
             parent_digest=evidence.tree.content_digest,

@@ -23,6 +23,7 @@ from openeta_exp.adapters.store import spending_ledger
 from openeta_exp.adapters.store.writer_lock import WriterLock
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import (
+    AuthorAnswered,
     BatchEnded,
     BatchStarted,
     CandidateProposed,
@@ -231,6 +232,7 @@ def _columns(event: Event) -> tuple[str, str, float, _Verdict]:
             pass
         case (
             GenerationStarted()
+            | AuthorAnswered()
             | CandidateProposed()
             | CandidateReviewed()
             | ComparisonPlanned()

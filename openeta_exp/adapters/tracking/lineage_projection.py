@@ -12,6 +12,7 @@ from openeta_exp.adapters.tracking.run_view import HIGH_WATER_TAG, run_params
 from openeta_exp.adapters.tracking.version_view import evidence, origin_of, predecessor_of
 from openeta_exp.domain.artifact import Artifact
 from openeta_exp.domain.event import (
+    AuthorAnswered,
     BatchEnded,
     BatchStarted,
     CandidateProposed,
@@ -295,6 +296,8 @@ def _count(lineage: _Lineage, seq: int, event: Event) -> None:
             }
         case EpisodeEnded(outcome=outcome):
             lineage.tokens += outcome.usage.tokens.total_tokens
+        case AuthorAnswered(reply=reply):
+            lineage.tokens += reply.usage.total_tokens
         case CandidateProposed(proposal=proposal):
             lineage.tokens += proposal.usage.total_tokens
         case CandidateReviewed(review=review):

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from openeta_exp.adapters.tracking.run_view import Point
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison, LineageStory
+from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison, LaneStory, LineageStory
 from openeta_exp.statistics.intervals import wilson
 
 LEDGER_TABLE = "ledger.json"
@@ -66,6 +66,8 @@ def run_points(story: LineageStory, *, tokens: int, at_ms: int) -> tuple[Point, 
     """What a lineage is judged by, a step a generation, under the names its batches use."""
     points: list[Point] = []
     for number, generation in story.generations.items():
+        for lane in generation.lanes.values():
+            points += _effort_points(lane, at_ms=at_ms, step=number)
         result = generation.result
         if result is None or not result.train_episodes:
             continue
@@ -89,6 +91,21 @@ def run_points(story: LineageStory, *, tokens: int, at_ms: int) -> tuple[Point, 
         ]
     points.append(Point("summary/tokens_total", float(tokens), at_ms, len(story.generations)))
     return tuple(points)
+
+
+def _effort_points(lane: LaneStory, *, at_ms: int, step: int) -> list[Point]:
+    """What an author took; nothing for a proposal that took no model's answer."""
+    effort = lane.proposal.effort
+    if not effort.tokens.total_tokens:
+        return []
+    values = {"episodes": effort.episodes, "tokens": effort.tokens.total_tokens}
+    points = [
+        Point(f"author/{lane.kind}/{key}", float(value), at_ms, step)
+        for key, value in values.items()
+    ]
+    if effort.usd is not None:
+        points.append(Point(f"author/{lane.kind}/usd", effort.usd, at_ms, step))
+    return points
 
 
 def _step(comparison: Comparison) -> int:

@@ -20,7 +20,8 @@ def origin_of(story: LineageStory, artifact: Artifact) -> tuple[str, str]:
                 continue
             before = story.trees.get(candidate.parent_digest, generation.baseline)
             why = f": {candidate.rationale}" if candidate.rationale else ""
-            message = f"generation {generation.number}, {candidate.origin}{why}"
+            took = f"; it took {lane.proposal.effort}" if lane.proposal.effort.episodes else ""
+            message = f"generation {generation.number}, {candidate.origin}{why}{took}"
             return message, tree_diff(before, candidate.applied_to(before))
     return "the lineage began with it", ""
 
