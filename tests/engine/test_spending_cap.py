@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import anyio
 import pytest
 
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
+from openeta_exp.adapters.tracking.null_tracker import NullTracker
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import (
+    BatchEnded,
     BatchStarted,
     ComparisonEnded,
     ComparisonPlanned,
@@ -19,9 +22,14 @@ from openeta_exp.domain.event import (
 )
 from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.domain.manifest import EpisodeSpec
-from openeta_exp.engine.batch import RunEpisode
+from openeta_exp.engine.batch import Observers, RunEpisode, run_batch
+from openeta_exp.engine.episode import run_episode
+from openeta_exp.engine.progress import NoProgress
 from openeta_exp.errors import SpendingCapError
+from tests import batches
 from tests.generations import lineage, lineage_engine, plan, run_everything
+from tests.manual_clock import ManualClock
+from tests.worlds import MOVE, Saying, Scene, Scenes, calls, world
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +133,37 @@ async def test_a_comparison_that_was_stopped_has_no_verdict_and_keeps_its_terms(
     assert len(plans) == 3
     assert plans[0] == plans[1] == plans[2], "as it was registered before the first pair"
     assert verdicts(events_of(journal)) == verdicts(told)
+
+
+async def test_every_environment_is_closed_once_and_no_episode_counts_as_broken() -> None:
+    never = anyio.Event()
+
+    def refuse_the_last(scene: Scene, spec: EpisodeSpec) -> None:
+        def before(name: str) -> object:
+            if name != "move_to":
+                return None
+            if scenes.in_flight < 3:
+                return never
+            raise SpendingCapError("money.experiment_tokens = 7: stopped")
+
+        scene.before = before
+
+    scenes = Scenes(refuse_the_last)
+    journal = MemoryJournal()
+    episodes = world(Saying(calls(MOVE)), scenes=scenes)
+    with pytest.raises(ExceptionGroup) as stopped:
+        await run_batch(
+            batches.started(batches.manifest(3)),
+            run_episode=lambda spec: run_episode(spec, world=episodes),
+            observers=Observers(
+                journal=journal, tracker=NullTracker(), progress=NoProgress(), clock=ManualClock()
+            ),
+            provider_metrics=None,
+        )
+
+    assert stopped.group_contains(SpendingCapError)
+    assert [scene.closes for scene in scenes.opened] == [1, 1, 1]
+    assert not any(isinstance(event, EpisodeEnded) for event in events_of(journal))
+    assert [event.interrupted for event in events_of(journal) if isinstance(event, BatchEnded)] == [
+        True
+    ]
