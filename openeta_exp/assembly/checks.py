@@ -16,7 +16,9 @@ from openeta_exp.adapters.store.session_log import FolderSessionLogs
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
 from openeta_exp.assembly.authors import check_author
+from openeta_exp.assembly.forecast import earlier_of, forecast_lineage, forecast_run
 from openeta_exp.assembly.run import batch_plan, episode_world
+from openeta_exp.assembly.splits import read_splits
 from openeta_exp.assembly.world import World, baseline_tree, open_world
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.episode import CleanupStatus, EpisodeFailure, EpisodeOutcome
@@ -117,15 +119,22 @@ async def _capacity(
 
 
 def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
-    """Try everything the batch will need, and forecast it; 3 if a check failed."""
+    """Try everything the batch will need, and forecast what it costs; 3 if a check failed."""
     manifest = settings.read_manifest()
     tree = baseline_tree(settings)
     console = Console()
     checks = anyio.run(partial(_preflight, settings, manifest, asked))
-    forecast = _forecast(settings, manifest)
+    time_s = _time(settings, manifest)
+    earlier = earlier_of(settings)
+    costs = [forecast_run(settings, manifest, earlier)]
+    if settings.held_out is not None:
+        costs.append(forecast_lineage(settings, read_splits(settings), earlier))
     for check in checks:
         console.note(_check_line(check))
-    console.note(_forecast_text(forecast))
+    for cost in costs:
+        for sentence in cost.sentences():
+            console.note(sentence)
+    console.note(_time_text(time_s))
     failed = [check for check in checks if not check.ok]
     console.text(
         json.dumps(
@@ -140,10 +149,11 @@ def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
                     {"name": each.name, "ok": each.ok, "detail": each.detail} for each in checks
                 ],
                 "estimate": {
-                    "basis_episodes": forecast.basis,
-                    "tokens": round(forecast.tokens),
-                    "wall_s": round(forecast.wall_s, 1),
+                    "basis_episodes": time_s.basis,
+                    **costs[0].to_json(),
+                    "wall_s": round(time_s.wall_s, 1),
                 },
+                "lineage_estimate": costs[1].to_json() if len(costs) > 1 else None,
             }
         )
         + "\n"
@@ -177,7 +187,7 @@ async def _checks(world: World, manifest: Manifest, asked: PreflightSettings) ->
     )
 
 
-def _forecast(settings: ExperimentSettings, manifest: Manifest) -> Estimate:
+def _time(settings: ExperimentSettings, manifest: Manifest) -> Estimate:
     """From the experiment's own journal where it has one."""
     layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
     earlier: list[EpisodeOutcome] = []
@@ -197,13 +207,13 @@ def _check_line(check: Check) -> str:
     return f"{found:7}{check.name} ({check.seconds:.1f} s) {check.detail}".rstrip()
 
 
-def _forecast_text(forecast: Estimate) -> str:
-    if forecast.basis == 0:
+def _time_text(time_s: Estimate) -> str:
+    if time_s.basis == 0:
         return (
-            f"at most {forecast.tokens:,.0f} tokens and {forecast.wall_s / 3600:,.1f} h by the "
-            f"budgets of {forecast.episodes} episodes; no earlier episode to estimate from"
+            f"at most {time_s.wall_s / 3600:,.1f} h by the budgets of {time_s.episodes} episodes; "
+            "no earlier episode to estimate from"
         )
     return (
-        f"about {forecast.tokens:,.0f} tokens and {forecast.wall_s / 60:,.1f} min for "
-        f"{forecast.episodes} episodes, from {forecast.basis} earlier ones"
+        f"about {time_s.wall_s / 60:,.1f} min for {time_s.episodes} episodes, from "
+        f"{time_s.basis} earlier ones"
     )

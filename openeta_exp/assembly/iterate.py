@@ -11,6 +11,7 @@ from openeta_exp.adapters.authoring.model_reviewer import ModelReviewer
 from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.assembly.authors import allowance, authors, check_author
+from openeta_exp.assembly.forecast import forecast_lineage, measured_in
 from openeta_exp.assembly.money import prices, spending_meter
 from openeta_exp.assembly.people import keep_paused_of
 from openeta_exp.assembly.provenance import behaviour, provenance
@@ -81,6 +82,10 @@ async def _iterate(
         console.provider = world.provider.metrics
         plan = await _plan(settings, splits, tree, world)
         _check_design(plan, console)
+        cost = forecast_lineage(settings, splits, measured_in(store.journal))
+        # What the settings allow each role at most is for whoever asks: command=preflight.
+        for sentence in cost.sentences() if cost.is_measured else cost.sentences()[:1]:
+            console.note(sentence)
         with open_tracker(settings, console, journal=store.journal) as tracker:
             observers = Observers(
                 journal=store.journal,

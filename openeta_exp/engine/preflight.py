@@ -31,17 +31,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What the batch will take, from earlier episodes of the same arm.
+    """How long the batch will take, from earlier episodes of the experiment.
 
     Attributes:
         basis: How many earlier episodes it rests on; 0 means the budgets are all that is known.
-        tokens: Expected, or with basis 0 the most the budgets allow.
-        wall_s: The same for the time.
+        wall_s: Expected, or with basis 0 the most the budgets allow.
     """
 
     basis: int
     episodes: int
-    tokens: float
     wall_s: float
 
 
@@ -133,14 +131,12 @@ def _brief(facts: JsonObject) -> str:
 def estimate(
     manifest: Manifest, earlier: Sequence[EpisodeOutcome], *, concurrency: int
 ) -> Estimate:
-    """Forecast time and tokens from earlier results; without any, from the budgets."""
+    """Forecast the time from earlier results; without any, from the budgets."""
     results = [outcome for outcome in earlier if isinstance(outcome, EpisodeResult)]
     count = len(manifest.episodes)
     rounds = math.ceil(count / max(1, min(concurrency, count)))
     if results:
-        tokens = fmean(outcome.usage.tokens.total_tokens for outcome in results) * count
         wall_s = fmean(outcome.usage.duration_s for outcome in results) * rounds
     else:
-        tokens = float(sum(spec.budget.max_total_tokens for spec in manifest.episodes))
         wall_s = max(spec.budget.timeout_s for spec in manifest.episodes) * rounds
-    return Estimate(basis=len(results), episodes=count, tokens=tokens, wall_s=wall_s)
+    return Estimate(basis=len(results), episodes=count, wall_s=wall_s)
