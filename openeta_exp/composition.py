@@ -268,9 +268,10 @@ def composition_error(error: Exception, arguments: Sequence[str]) -> SettingsErr
                 each.lstrip("+").startswith((f"{group}=", f"{group}@")) for each in arguments
             )
             place = COMMAND_LINE if typed or not group else "conf"
+            also = ", or MODULE:NAME or ws://HOST:PORT" if group == "policy" else ""
             return SettingsError(
                 f"{place}: {group or 'config'} = {option!r}: no such option; "
-                f"{nearest(option, options or ())}"
+                f"{nearest(option, options or ())}{also}"
             )
         case OmegaConfBaseException(full_key=str(key), msg=str(message)) if key:
             reason = message.rpartition("resolving interpolation: ")[2]

@@ -200,6 +200,7 @@ def test_policies_keep_the_order_of_the_command_line() -> None:
     ("overrides", "said"),
     [
         (["policy@a=m:A"], "policies = {...}: two are needed"),
+        ([], "policies = null: two are needed"),
         (["policy@a=m:A", "policy@b=callable"], "conf/policy/callable.yaml: policies.b.target"),
         (["policy@a=m:A", "policy@b=m:B", "b.parms={}"], "policies.b.parms = {}: no such field"),
         (["policy@a=m:A", "policy@b=planner"], "policies.b.kind = 'planner': the planner knows"),
@@ -207,6 +208,7 @@ def test_policies_keep_the_order_of_the_command_line() -> None:
         (["policy@gate=m:A"], "policy@gate: the configuration has a gate already"),
         (["policy@a-b=m:A"], "policy@a-b: cannot name a policy"),
         (["policy@a=calable"], "no such option; did you mean callable?"),
+        (["policy@a=m.policies"], "vla_eval, or MODULE:NAME or ws://HOST:PORT"),
         (["policy@a=two words"], "write an import string such as my_module:Policy"),
     ],
 )

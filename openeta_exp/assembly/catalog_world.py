@@ -276,7 +276,16 @@ async def host_facts(world: CatalogWorld) -> AdapterDescription:
     """What runs the adapters, as the first of them reports it.
 
     Raises:
-        CatalogError: It cannot be built.
+        CatalogError: It cannot be built, or does not offer the task.
         SimulatorError: Its process died.
     """
-    return await world.runner.describe_adapter(world.expansion.manifest.episodes[0].env_id)
+    env_id = world.expansion.manifest.episodes[0].env_id
+    try:
+        return await world.runner.describe_adapter(env_id)
+    except CatalogError as error:
+        binding = world.expansion.bindings[env_id]
+        external = binding.scene.external
+        provider = "" if external is None else f" (external.provider = {external.provider!r})"
+        raise CatalogError(
+            f"task {binding.task.id} on scene {binding.scene.id}{provider}: {error}"
+        ) from error

@@ -11,7 +11,7 @@ from openeta_exp.catalog.expansion import ScenarioRow
 from openeta_exp.catalog.findings import Finding, invalid, ok, suspect, unknown
 from openeta_exp.catalog.messages import TaskAccess
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.record import Record, digest
+from openeta_exp.domain.record import Record, canonical_json, digest
 from openeta_exp.wire.explain import nearest
 
 SETTLE_STEPS = 10
@@ -105,7 +105,8 @@ def judge_resets(
     declared = [*probe.extremes, *probe.fixed]
     errors = [(name, case) for name, case in report.cases.items() if case.error is not None]
     if errors:
-        return list(_errors(errors[0][0], errors[0][1], declared))
+        (name, case), *_ = errors
+        return list(_errors(name, case, declared, scenario=_scenario(probe.cases[name])))
     first = report.cases["first"]
     found = [
         *_unread(first.access, declared),
@@ -124,9 +125,21 @@ def judge_resets(
     return found
 
 
-def _errors(name: str, case: StartReport, declared: Sequence[str]) -> Iterator[Finding]:
-    evidence: JsonObject = {"case": name, "access": case.access.model_dump(mode="json")}
-    yield invalid("reset_fails", f"the adapter cannot be reset: {case.error}", evidence)
+def _scenario(case: JsonValue) -> JsonValue:
+    return case["scenario"] if isinstance(case, dict) else None
+
+
+def _errors(
+    name: str, case: StartReport, declared: Sequence[str], *, scenario: JsonValue
+) -> Iterator[Finding]:
+    evidence: JsonObject = {
+        "case": name,
+        "scenario": scenario,
+        "access": case.access.model_dump(mode="json"),
+    }
+    start = canonical_json(scenario).decode("utf-8")
+    message = f"the adapter cannot be reset to {start}: {case.error}"
+    yield invalid("reset_fails", message, evidence)
     for key in case.access.missed:
         unread = [each for each in declared if each not in case.access.read]
         yield invalid(
@@ -239,9 +252,15 @@ def _effects(report: ResetReport, probe: ResetProbe) -> Iterator[Finding]:
                 {**evidence, "hidden": True},
             )
         elif change.after_steps.known or not change.at_reset.known:
+            differ = change.at_reset.paths or change.after_steps.paths
+            how = (
+                "differ no more than one scenario from its repeat"
+                if differ
+                else "start and go the same way"
+            )
             yield invalid(
                 "parameter_effect",
-                f"{name} has no effect: {ends[0]!r} and {ends[1]!r} start and go the same way",
+                f"{name} has no effect: {ends[0]!r} and {ends[1]!r} {how}",
                 evidence,
             )
         else:

@@ -120,7 +120,8 @@ def _set_problems(
     scenes: Sequence[SceneEntry] | None,
     tasks: Sequence[TaskEntry] | None,
 ) -> Iterator[str]:
-    if scenes is not None and scenario_set.scene not in {scene.id for scene in scenes}:
+    unknown = scenes is not None and scenario_set.scene not in {scene.id for scene in scenes}
+    if scenes is not None and unknown:
         hint = nearest(scenario_set.scene, [scene.id for scene in scenes])
         yield f"{where}.scene = {scenario_set.scene!r}: no such scene; {hint}"
     for name in scenario_set.params:
@@ -137,7 +138,7 @@ def _set_problems(
         if task_id not in on_scene:
             hint = nearest(task_id, on_scene)
             yield f"{where}.tasks[{at}] = {task_id!r}: no such task on this scene; {hint}"
-    if not on_scene and not scenario_set.tasks:
+    if not on_scene and not scenario_set.tasks and not unknown:
         yield f"{where}.scene = {scenario_set.scene!r}: no task is on this scene"
 
 

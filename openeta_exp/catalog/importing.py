@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from openeta_exp.errors import CatalogError
+from openeta_exp.wire.explain import nearest
 
 _OWN_MODULES = {
     "refractal.generators": "openeta_exp.catalog.generators",
@@ -41,12 +42,25 @@ def load(import_string: str) -> object:
     Raises:
         CatalogError: The module or the name does not exist, or importing it raised.
     """
-    attribute = import_string.partition(":")[2]
+    module, _, attribute = import_string.partition(":")
     with refusing(f"{import_string} cannot be imported"):
         found: object = importlib.import_module(module_name(import_string))
         for part in attribute.split("."):
+            if not hasattr(found, part):
+                hint = nearest(part, _own_names(found))
+                raise CatalogError(f"{import_string}: {module} has no {part}; {hint}")
             found = getattr(found, part)
     return found
+
+
+def _own_names(found: object) -> list[str]:
+    """What a module offers that it did not import itself."""
+    name = getattr(found, "__name__", None)
+    return [
+        key
+        for key, value in vars(found).items()
+        if not key.startswith("_") and getattr(value, "__module__", None) == name
+    ]
 
 
 @contextmanager

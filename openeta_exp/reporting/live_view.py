@@ -14,6 +14,7 @@ from rich.text import Text
 
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import Arm, BatchStarted
+from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.stop import FailureClass
@@ -38,7 +39,7 @@ class BatchView:
         self.started = started
         self.total = len(started.manifest.episodes) if episodes is None else episodes
         self.already_done = already_done
-        self.ended = 0
+        self._episodes: set[tuple[Digest, Digest, int]] = set()
         self._now_s = now_s
         self._begun_s = now_s()
         self._provider = provider
@@ -46,6 +47,11 @@ class BatchView:
         self._failures: Counter[FailureClass] = Counter()
         self._tokens = 0
         self._running: dict[str, None] = {}
+
+    @property
+    def ended(self) -> int:
+        """Episodes of this run; one that broke and is tried again is still one."""
+        return len(self._episodes)
 
     @property
     def done(self) -> int:
@@ -57,7 +63,7 @@ class BatchView:
 
     def end(self, outcome: EpisodeOutcome) -> None:
         self._running.pop(outcome.episode_id, None)
-        self.ended += 1
+        self._episodes.add((outcome.arm_digest, outcome.spec_digest, outcome.repeat))
         status = status_of(outcome)
         self._statuses[status] += 1
         if status is EpisodeStatus.FAIL:

@@ -62,7 +62,7 @@ def _valid_sections(fields: JsonObject) -> dict[str, object]:
     sections: dict[str, object] = {}
     for name, field in ExperimentSettings.model_fields.items():
         if name not in fields:
-            sections[name] = field.default
+            sections[name] = field.get_default(call_default_factory=True)
             continue
         # Rebuilt as the model has it: the discriminator lives on the field, not in its type.
         wanted: TypeAdapter[object] = TypeAdapter(field.rebuild_annotation())

@@ -36,13 +36,19 @@ def _explained(
     error: ValidationError, content: JsonValue, *, shape: type[BaseModel], name: str
 ) -> list[str]:
     found: dict[str, str] = {}
-    for each in error.errors(include_url=False):
+    mistakes = error.errors(include_url=False)
+    inside = {each["loc"][:depth] for each in mistakes for depth in range(len(each["loc"]))}
+    for each in mistakes:
+        if each["type"] == "too_short" and each["loc"] in inside:
+            continue  # Of a list pydantic counts only what is right.
         missing = each["type"] == "missing"
         place = _existing(each["loc"], content, and_next=missing)
         field = _dotted(place)
         known = _fields_at(shape, place[:-1])
-        # Of a union pydantic reports one error per alternative; the first says enough.
-        found.setdefault(field, f"{name}: {sentence(field, each, known=known)}")
+        # Of a union pydantic reports one error per alternative; the first says enough, but of
+        # nan it says that it is no whole number.
+        if field not in found or each["type"] == "finite_number":
+            found[field] = f"{name}: {sentence(field, each, known=known)}"
     return list(found.values())
 
 

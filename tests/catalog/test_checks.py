@@ -10,9 +10,17 @@ import pytest
 from openeta_exp.catalog.checks import check_catalog
 from openeta_exp.catalog.checks_conventions import judge_conventions
 from openeta_exp.catalog.checks_outcomes import check_outcomes
-from openeta_exp.catalog.checks_reset import hidden_parameters
+from openeta_exp.catalog.checks_reset import (
+    Compared,
+    Difference,
+    ResetProbe,
+    ResetReport,
+    StartReport,
+    hidden_parameters,
+    judge_resets,
+)
 from openeta_exp.catalog.findings import CheckReport, CheckVerdict
-from openeta_exp.catalog.messages import AdapterDescription, PolicyDescription
+from openeta_exp.catalog.messages import AdapterDescription, PolicyDescription, TaskAccess
 from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.ports.policy import PolicyRecipe
@@ -71,6 +79,28 @@ async def test_a_reset_that_draws_on_its_own_is_caught(tmp_path: Path, pool: Wor
     report = await checked(pool, tmp_path, provider="Unseeded")
 
     assert "starts differently every time" in said(report, "unseeded_reset", CheckVerdict.INVALID)
+
+
+def test_an_effect_that_drowns_in_the_noise_of_resets_is_called_that() -> None:
+    apart = Difference(known=True, largest=165.0, where="front", paths=("front",))
+    start = StartReport(
+        digest="d",
+        keys=("front",),
+        access=TaskAccess(read=("x",)),
+        done_at_reset=False,
+        success_at_reset=False,
+        error=None,
+    )
+    pairs = (("first", "again"), ("again", "once more"), ("x low", "x high"))
+    report = ResetReport(
+        cases={name: start for pair in pairs for name in pair},
+        compared=tuple(Compared(pair=each, at_reset=apart, after_steps=apart) for each in pairs),
+    )
+    found = judge_resets(report, ResetProbe({}, pairs, {"x": (0.1, 0.9)}, ()))
+
+    assert [each.message for each in found if each.check == "parameter_effect"] == [
+        "x has no effect: 0.1 and 0.9 differ no more than one scenario from its repeat"
+    ]
 
 
 async def test_draws_from_the_global_generators_are_repeatable(

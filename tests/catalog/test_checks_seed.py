@@ -70,7 +70,9 @@ async def test_a_misspelt_parameter_is_caught(tmp_path: Path) -> None:
     assert report.verdict is CheckVerdict.INVALID
     assert "cube_x is never read" in found["static_key_scan"]
     assert "did you mean cup_x?" in found["static_key_scan"]
-    assert "KeyError: 'cup_x'" in found["reset_fails"]
+    assert "KeyError: 'cup_x' (" in found["reset_fails"]
+    assert "my_package/adapter.py:" in found["reset_fails"]
+    assert 'cannot be reset to {"cube_x":' in found["reset_fails"]
     assert "asks its task for cup_x" in found["parameter_absent"]
     assert "'cube_x'" in found["parameter_absent"]
 

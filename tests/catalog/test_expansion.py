@@ -114,7 +114,11 @@ def test_a_generator_of_the_users_own_is_called_with_params_and_seed(tmp_path: P
         ({"generator": f"{_GENERATORS}:moody"}, "two different lists for one seed"),
         ({"generator": f"{_GENERATORS}:infinite"}, "no finite JSON value"),
         ({"generator": f"{_GENERATORS}:broken"}, "ZeroDivisionError: oops"),
-        ({"generator": f"{_GENERATORS}:absent"}, "cannot be imported"),
+        ({"generator": f"{_GENERATORS}:infinit"}, "has no infinit; did you mean infinite?"),
+        (
+            {"generator": "refractal.generators:linspace_gird"},
+            "refractal.generators has no linspace_gird; did you mean linspace_grid?",
+        ),
         ({"generator": "absent_module:generator"}, "cannot be imported"),
         ({"filter": f"{_GENERATORS}:nothing"}, "keeps none of 6 scenarios"),
     ],

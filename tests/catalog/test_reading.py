@@ -51,6 +51,31 @@ def test_every_mistake_of_three_files_is_reported_at_once(tmp_path: Path) -> Non
     assert "range is reversed" in said
 
 
+def test_a_mistake_is_told_once_and_not_again_by_what_follows_from_it(tmp_path: Path) -> None:
+    write_catalog(
+        tmp_path,
+        scene={"engin": "x"},
+        task={"max_steps": 0},
+        scenarios={"params": {"x": {"range": [0.0, 9.75], "steps": 2}}},
+    )
+    file = tmp_path / "scenarios.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("9.75", ".nan"), encoding="utf-8")
+
+    assert problems(tmp_path).splitlines() == [
+        "scenes.yaml: scenes[0].engin = 'x': no such field; did you mean engine?",
+        "tasks.yaml: tasks[0].max_steps = 0: must be greater than 0",
+        "scenarios.yaml: scenario_sets[0].params.x.range[1] = nan: must be a finite number",
+    ]
+
+
+def test_a_scenario_set_on_no_scene_is_told_once(tmp_path: Path) -> None:
+    write_catalog(tmp_path, scenarios={"scene": "toi"})
+
+    assert problems(tmp_path) == (
+        "scenarios.yaml: scenario_sets[0].scene = 'toi': no such scene; did you mean toy?"
+    )
+
+
 def test_references_between_files_name_the_nearest_valid_id(tmp_path: Path) -> None:
     write_catalog(tmp_path, task={"scene": "toi"}, scenarios={"tasks": ["reech"]})
 

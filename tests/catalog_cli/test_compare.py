@@ -313,6 +313,22 @@ def test_a_policy_that_cannot_be_built_is_bad_input_and_a_program_is_told(
     assert "policies.b.target = 'no_such_module:Policy'" in told["problems"][0]
 
 
+def test_an_adapter_that_does_not_exist_is_bad_input_that_names_scene_and_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider = "tests.catalog.toy_bench:Reech"
+    toy_catalog(tmp_path, scene={"external": {"provider": provider, "params": {}}})
+
+    code = guarded(lambda: compare(tmp_path, *WEAK, *STRONG).code)
+
+    assert code == 2
+    assert capsys.readouterr().err == (
+        "task reach on scene toy (external.provider = 'tests.catalog.toy_bench:Reech'): "
+        "build_adapter: AttributeError: module 'tests.catalog.toy_bench' has no attribute "
+        "'Reech'\n"
+    )
+
+
 def test_a_server_that_is_not_there_is_infrastructure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

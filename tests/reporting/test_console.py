@@ -59,6 +59,19 @@ def test_without_a_terminal_every_episode_gets_one_line() -> None:
     assert "\x1b" not in err.getvalue()
 
 
+def test_an_episode_that_broke_and_is_tried_again_is_counted_once() -> None:
+    err = io.StringIO()
+    specs = manifest(2)
+    first, second = specs.episodes
+    console = Console(out=io.StringIO(), err=err)
+    console.batch_started(started(specs), already_done=0)
+    for each in (broke(first), broke(first, attempt=1), won(second)):
+        console.episode_ended(each)
+
+    counts = [line.partition(" ")[0] for line in err.getvalue().splitlines()[2:]]
+    assert counts == ["[1/2]", "[1/2]", "[2/2]"]
+
+
 def test_a_large_batch_gets_a_line_per_percent_and_per_failure() -> None:
     err = io.StringIO()
     specs = manifest(1000)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import traceback
+from pathlib import Path
 from types import TracebackType
 
 from openeta_exp.errors import OpenEtaError
@@ -25,6 +27,16 @@ _OWNERS = {
     "act": POLICY,
     "end_episode": POLICY,
 }
+
+
+_PACKAGE = Path(__file__).parents[2]
+_GO_BETWEENS = (
+    *(str(_PACKAGE / "catalog" / "host" / f"{name}.py") for name in ("adapter", "tracking")),
+    str(_PACKAGE / "adapters" / "policy" / "in_process.py"),
+    "<frozen importlib",
+    importlib.__file__,
+)
+"""Import, call or watch the code of others and raise in its name."""
 
 
 class BrokenEpisodeError(OpenEtaError):
@@ -73,8 +85,12 @@ class Blame:
 
 
 def described(error: BaseException) -> str:
-    """An exception in one line, with the innermost place it passed through."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """An exception in one line, with the innermost place in code that can be to blame for it."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_GO_BETWEENS)
+    ]
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"
 
