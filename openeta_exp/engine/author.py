@@ -216,7 +216,7 @@ class AuthorBench:
         plan, clock = self._workshop.plan, self._workshop.observers.clock
         arm = plan.arm("author", tree).content_digest
         return plan.batch(
-            f"{self._phase}{tree.content_digest[:_DIGEST]}",
+            f"{self._phase}{tree.content_digest[:_DIGEST]}{AUTHORING}",
             label="author",
             generation=self._generation,
             tree=tree,
@@ -233,7 +233,8 @@ class AuthorBench:
 
     @property
     def _phase(self) -> str:
-        return f"{self._kind.value.replace('_', '-')}{AUTHORING}"
+        """What the phases of this lane's batches begin with."""
+        return f"{self._kind.value.replace('_', '-')}-"
 
     def _keep(self, outcome: EpisodeOutcome) -> None:
         run = (outcome.arm_digest, outcome.spec_digest, outcome.repeat)

@@ -30,8 +30,8 @@ from openeta_exp.errors import SettingsError
 
 Step = tuple[int, ArtifactKind]
 """A lane of a generation."""
-AUTHORING = "-author-"
-"""In the phase of every batch that an author asks for."""
+AUTHORING = "-author"
+"""Ends the phase of every batch that an author asks for."""
 
 
 class LineageHistory:
@@ -64,7 +64,7 @@ class LineageHistory:
                 self.promoted.add(promotion.comparison_id)
             case Published(comparison_id=comparison_id):
                 self.published.add(comparison_id)
-            case BatchStarted(batch_id=batch_id, phase=phase) if AUTHORING in phase:
+            case BatchStarted(batch_id=batch_id, phase=phase) if phase.endswith(AUTHORING):
                 self.authoring.setdefault(batch_id, [])
             case EpisodeEnded(batch_id=batch_id, outcome=outcome) if batch_id in self.authoring:
                 self.authoring[batch_id].append(outcome)

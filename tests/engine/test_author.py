@@ -238,4 +238,4 @@ async def test_episodes_of_an_author_are_a_batch_with_a_beginning_and_an_end() -
     assert [len(each.manifest.episodes) for each in started] == [2, 4]
     assert len({each.batch_id for each in started}) == 1
     assert [each.interrupted for each in ended] == [False, False]
-    assert started[0].phase.startswith("grasp-strategy-author-")
+    assert started[0].phase == f"grasp-strategy-{OTHER.content_digest[:8]}-author"

@@ -111,7 +111,7 @@ def facts(folder: Path) -> list[Event]:
 
 
 def test_a_killed_search_goes_on_within_its_budget_and_ends_with_a_proposal(folder: Path) -> None:
-    stopped_at(folder, "grasp-strategy-author", ": solved", by=signal.SIGKILL)
+    stopped_at(folder, "-author · arm author", ": solved", by=signal.SIGKILL)
     before = [event for event in facts(folder) if isinstance(event, AuthorAnswered)]
     code = stopped_at(folder, "author:gepa proposes", by=signal.SIGINT)
     events = facts(folder)

@@ -9,7 +9,8 @@ from functools import partial
 from anyio import from_thread, lowlevel, to_thread
 
 from openeta_exp.adapters.authoring.gepa_search import SearchLimits, StrategySearch
-from openeta_exp.domain.artifact import Artifact, ArtifactKind, ArtifactTree
+from openeta_exp.adapters.authoring.revisions import Revisions
+from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.candidate import AuthorReply, Candidate, Proposal
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.model import ModelRequest
@@ -43,55 +44,53 @@ class GepaStrategyAuthor:
         self._seed = seed
 
     async def propose(self, evidence: TrainingEvidence, *, bench: Workbench) -> Proposal:
-        in_use = evidence.tree.grasp_strategies()
-        if not in_use:
+        if not evidence.tree.grasp_strategies():
             return Proposal(candidate=None, reason="the tree holds no grasp strategy to revise")
         sample = _sample(evidence.episodes, self._episodes_per_candidate)
+        if not sample:
+            return Proposal(candidate=None, reason="no training episode has a verdict")
         if all(episode.success for episode in sample):
             return Proposal(
                 candidate=None,
                 reason=f"author_no_change: all of {len(sample)} training episodes were solved",
             )
+        ids = [episode.episode_id for episode in sample]
+        revisions = Revisions(evidence, sample=ids, author=self.name)
         search = StrategySearch(
-            evidence,
-            in_use[0],
+            revisions,
             sample,
             steps=_FromThread(bench, self._provider),
             limits=SearchLimits(minibatch=self._minibatch, seed=self._seed + evidence.generation),
-            author=self.name,
         )
         await to_thread.run_sync(search.run)
         # A cancelled search ends early, and what it has found so far is not what it would find.
         await lowlevel.checkpoint()
         if search.failure is not None:
             raise search.failure
-        return self._proposal(search, evidence, supersedes=in_use[0].strategy_id)
+        return self._proposal(revisions, evidence, ended_by=search.ended_by)
 
     def _proposal(
-        self, search: StrategySearch, evidence: TrainingEvidence, *, supersedes: str
+        self, revisions: Revisions, evidence: TrainingEvidence, *, ended_by: str
     ) -> Proposal:
-        best = search.best
-        tried = f"{search.tried} revisions tried; {search.ended_by}"
+        best, seed = revisions.best, revisions.seed
+        tried = f"{revisions.tried} tried; {ended_by}"
         if best is None:
             return Proposal(
                 candidate=None,
-                reason=f"author_no_change: none did better than the strategy in use ({tried})",
+                reason="author_no_change: no revision did better than the strategy in use "
+                f"({tried})",
             )
         return Proposal(
             candidate=Candidate(
-                artifact=Artifact(
-                    kind=ArtifactKind.GRASP_STRATEGY,
-                    name=best.strategy.strategy_id,
-                    text=best.text,
-                ),
-                supersedes=supersedes,
+                artifact=best.artifact,
+                supersedes=seed.artifact.name,
                 parent_digest=evidence.tree.content_digest,
                 origin=f"author:{self.name}",
                 rationale=(
                     f"{best.rationale}; solved {best.solved} of {len(best.scores)} training "
-                    f"episodes instead of {search.seed.solved} ({tried})"
+                    f"episodes instead of {seed.solved} ({tried})"
                 ),
-                supporting_episode_ids=search.fixed_by(best),
+                supporting_episode_ids=revisions.fixed_by(best),
             ),
             reason="proposed",
         )

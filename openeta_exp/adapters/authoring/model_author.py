@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openeta_exp.adapters.authoring.strategy_revision import (
+from openeta_exp.adapters.authoring.strategy_writing import (
     revision_request,
     stamped,
     written_revision,

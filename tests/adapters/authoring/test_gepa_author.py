@@ -226,7 +226,7 @@ async def test_a_worse_revision_is_not_proposed_and_its_author_is_told() -> None
     proposal, events = await searched(provider)
 
     assert proposal.candidate is None
-    assert "none did better than the strategy in use" in proposal.reason
+    assert "no revision did better than the strategy in use" in proposal.reason
     assert authored(events)
     told = json.loads(provider.requests[-1].messages[-1].text)["earlier_candidates"]
     assert told[-1]["stopped_by"] == "discarded_in_training"
@@ -244,6 +244,30 @@ async def test_nobody_is_asked_where_everything_was_solved() -> None:
 
     assert proposal.candidate is None
     assert proposal.reason == "author_no_change: all of 12 training episodes were solved"
+    assert provider.requests == []
+
+
+async def test_revisions_are_measured_on_as_many_episodes_as_asked_for_of_different_tasks() -> None:
+    journal = MortalJournal()
+    author = gepa(SpeakingProvider(longer), episodes=3)
+
+    await engine_with(author, journal, of=PLAN, allowance=BUDGET).run()
+
+    measured = {outcome.episode_id for outcome in authored(journal.facts)}
+    assert measured == {"pick-0-0", "pick-1-1", "pick-2-2"}
+
+
+async def test_an_author_without_a_single_verdict_asks_nobody() -> None:
+    def breaking(batch: BatchStarted, tree: ArtifactTree) -> RunEpisode:
+        async def run(spec: EpisodeSpec) -> EpisodeOutcome:
+            return batches.broke(spec, under=batch.arm)
+
+        return run
+
+    provider = SpeakingProvider(longer)
+    proposal, _ = await searched(provider, episodes=breaking)
+
+    assert (proposal.candidate, proposal.reason) == (None, "no training episode has a verdict")
     assert provider.requests == []
 
 
