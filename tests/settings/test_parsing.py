@@ -184,6 +184,17 @@ def test_preflight_says_which_required_perception_service_is_missing() -> None:
     )
 
 
+def test_a_cap_in_dollars_needs_the_price_of_a_token() -> None:
+    money: JsonObject = {"experiment_usd": 5.0, "input_usd_per_million": 2.0}
+
+    assert problems(plain(money=money)) == (
+        "settings: money.experiment_usd = 5.0: cannot be kept while the price is not known; set "
+        "money.output_usd_per_million",
+    )
+    assert parse_settings(plain(money={**money, "output_usd_per_million": 8.0})).money
+    assert parse_settings(plain(money={"experiment_tokens": 5})).money
+
+
 def test_a_baseline_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     assert parse_settings(plain(baseline={"tree": str(tmp_path)})).baseline.tree == str(tmp_path)
     assert "no directory" in problems(plain(baseline={"tree": str(tmp_path / "none")}))[0]
@@ -201,6 +212,7 @@ def behaviour(**fields: JsonValue) -> JsonObject:
         {"output_root": "elsewhere"},
         {"experiment_id": "other"},
         {"fresh": True},
+        {"money": {"experiment_tokens": 7, "generation_tokens": 7}},
         {"simulator": {"kind": "embedded", "max_processes": 1, "call_timeout_s": 1}},
         {"provider": {"kind": "embedded", "latency_s": 1}},
     ],
