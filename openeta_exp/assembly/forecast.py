@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openeta_exp.adapters.authoring import model_reviewer, strategy_revision
+from openeta_exp.adapters.authoring import model_reviewer, strategy_writing
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.supervision import (
@@ -127,7 +127,7 @@ def _limits(settings: ExperimentSettings) -> Iterator[RoleLimits]:
     if not isinstance(settings.author, FileAuthorSettings):
         yield RoleLimits(
             role=ModelRole.STRATEGY_AUTHOR,
-            written=strategy_revision.MAX_OUTPUT_TOKENS,
+            written=strategy_writing.MAX_OUTPUT_TOKENS,
             # A revision is tried on an episode at least.
             per_generation=attempts * max(1, _author_episodes(settings)),
         )
