@@ -79,6 +79,7 @@ class Scene:
     solved_by: int = 1
     success_at_reset: bool = False
     shows: bool = True
+    collides_at: frozenset[int] = frozenset()
     before: Callable[[str], object] = lambda name: None
     acted: int = 0
     observed: int = 0
@@ -126,6 +127,7 @@ class Scene:
             terminated=solved,
             truncated=False,
             success_at_reset=self.success_at_reset,
+            collision=effect is ToolEffect.WORLD_MUTATING and self.acted in self.collides_at,
         )
         self.receipts += 1
         return ToolResult(

@@ -25,6 +25,8 @@ class EnvironmentReceipt(Record):
     truncated: bool
     success_at_reset: bool = False
     """True if the checker was already satisfied before anything was done."""
+    collision: bool = False
+    """The simulator's collision check found the hand or the arm pressed into something."""
 
 
 def checker_success(receipts: Iterable[EnvironmentReceipt], execution_id: ExecutionId) -> bool:
@@ -37,3 +39,17 @@ def checker_success(receipts: Iterable[EnvironmentReceipt], execution_id: Execut
     if any(receipt.success_at_reset for receipt in own):
         return False
     return any(receipt.reward > 0 for receipt in own)
+
+
+def violations(
+    receipts: Iterable[EnvironmentReceipt], execution_id: ExecutionId
+) -> tuple[str, ...]:
+    """Safety violations of this very execution, a code for each motion that had one.
+
+    From the simulator's typed answers alone: no text that a model or a person wrote counts.
+    """
+    return tuple(
+        "safety.collision"
+        for receipt in receipts
+        if receipt.collision and receipt.execution_id == execution_id
+    )

@@ -16,7 +16,7 @@ from openeta_exp.domain.episode import (
     EpisodeOutcome,
     EpisodeResult,
 )
-from openeta_exp.domain.evidence import checker_success
+from openeta_exp.domain.evidence import checker_success, violations
 from openeta_exp.domain.identity import Digest, ExecutionId, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.skill import relevance
@@ -256,6 +256,7 @@ def _result(record: EpisodeRecord, ending: Ending, *, world: EpisodeWorld) -> Ep
         reward=0.0 if host is None else host.reward,
         grasps=() if host is None else tuple(host.grasps),
         interaction=ending.interaction,
+        violations=violations(receipts, record.execution_id),
     )
 
 

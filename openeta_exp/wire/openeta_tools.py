@@ -46,6 +46,7 @@ class EnvironmentReply:
     terminated: bool
     truncated: bool
     observation: Observation | None
+    collision: bool
 
 
 def parse_observation(reply: JsonObject) -> Observation:
@@ -99,7 +100,13 @@ def parse_environment_reply(reply: JsonObject) -> EnvironmentReply:
         terminated=boolean_field(source, "terminated", default=False),
         truncated=boolean_field(source, "truncated", default=False),
         observation=observation,
+        collision=_collided(reply),
     )
+
+
+def _collided(reply: JsonObject) -> bool:
+    collision = reply.get("collision")
+    return isinstance(collision, dict) and collision.get("detected") is True
 
 
 def reached_target(reply: JsonObject) -> bool | None:
@@ -107,8 +114,7 @@ def reached_target(reply: JsonObject) -> bool | None:
 
     A detected collision forces False.
     """
-    collision = reply.get("collision")
-    if isinstance(collision, dict) and collision.get("detected") is True:
+    if _collided(reply):
         return False
     said = reply.get("reached_target")
     if isinstance(said, bool):

@@ -27,6 +27,7 @@ from tests.worlds import (
     OPEN,
     Logs,
     Saying,
+    Scene,
     Scenes,
     broken,
     calls,
@@ -44,6 +45,20 @@ def spec(**budget: float) -> EpisodeSpec:
         task="touch the target",
         budget=Budget.model_validate(budget),
     )
+
+
+async def test_each_motion_that_ended_in_a_collision_is_a_safety_violation() -> None:
+    def prepare(scene: Scene, _spec: EpisodeSpec) -> None:
+        scene.solved_by, scene.collides_at = 3, frozenset({1, 3})
+
+    outcome = await run_episode(
+        spec(),
+        world=world(Saying(calls(MOVE), calls(MOVE), calls(MOVE)), scenes=Scenes(prepare)),
+    )
+
+    assert isinstance(outcome, EpisodeResult)
+    assert outcome.success
+    assert outcome.violations == ("safety.collision", "safety.collision")
 
 
 async def test_success_is_the_checkers_word_and_ends_the_episode() -> None:

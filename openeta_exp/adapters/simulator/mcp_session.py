@@ -173,6 +173,7 @@ class McpSimulatorSession:
             terminated=world.terminated,
             truncated=world.truncated,
             success_at_reset=self._success_at_reset,
+            collision=world.collision,
         )
         self._calls += 1
         reached = reached_target(reply) if tool in ("move_to", "follow_eef_trajectory") else None

@@ -92,6 +92,9 @@ class RemoteCall:
 
 def remote_call(call: ToolCall) -> RemoteCall:
     """Raises: CallArgumentError: With one sentence for the planner."""
+    if call.arguments.get("enable_collision_check", True) is not True:
+        # Collisions count as safety violations of the arm, so they are not its to hide.
+        raise CallArgumentError("the collision check stays on; leave enable_collision_check out")
     if call.name == MOVE_TO.name:
         return RemoteCall(tool="move_to", arguments=_move_arguments(call.arguments))
     if call.name == FOLLOW.name:
