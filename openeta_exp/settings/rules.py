@@ -40,6 +40,14 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "perception.sam3_url", "no service is named; set it or perception.anygrasp_url"
     command = sections.get("command")
     yield from _generation_misfits(sections)
+    if sections.get("on_need_human") == "pause" and isinstance(
+        command, IterateSettings | CompareSettings
+    ):
+        yield (
+            "on_need_human",
+            f"command={command.kind} judges how episodes ended, and one that waits may end "
+            "otherwise after the verdict; use fail",
+        )
     yield from _money_misfits(sections)
     yield from _catalog_misfits(sections)
     yield from _author_misfits(sections.get("author"))

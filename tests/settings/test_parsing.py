@@ -67,6 +67,16 @@ def test_rules_across_sections_are_reported_next_to_mistakes_within_them() -> No
     assert found[1].startswith("settings: perception.kind = 'embedded': knows only what")
 
 
+@pytest.mark.parametrize("command", ["iterate", "compare"])
+def test_what_is_judged_does_not_wait_for_a_person(command: str) -> None:
+    found = problems(plain(command={"kind": command}, on_need_human="pause"))
+
+    assert any(
+        each.startswith(f"settings: on_need_human = 'pause': command={command} judges")
+        for each in found
+    )
+
+
 def test_a_rule_across_sections_holds_for_settings_made_in_code_too() -> None:
     settings = parse_settings(plain())
 
