@@ -154,6 +154,16 @@ async def test_an_adapter_that_cannot_be_built_is_a_finding(
     assert "not_installed" in said(report, "adapter_unusable", CheckVerdict.INVALID)
 
 
+async def test_an_adapter_that_does_not_say_what_came_of_an_episode_is_caught(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    breaking = {"provider": "tests.catalog.toy_bench:Breaking", "params": {"at": "verdict"}}
+    report = await checked(pool, tmp_path, scene={"external": breaking})
+
+    message = said(report, "policy_rollout_fails", CheckVerdict.INVALID)
+    assert "get_step_result must return a mapping with `success`" in message
+
+
 async def test_two_names_for_one_policy_are_caught(tmp_path: Path, pool: WorkerPool) -> None:
     report = await checked(pool, tmp_path, {"a": policy(), "b": policy(), "c": policy(gain=2.0)})
 

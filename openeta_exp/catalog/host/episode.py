@@ -169,10 +169,12 @@ def _drive(
         observation = driver.observe()
 
 
-def _finish(
-    adapter: Adapter, judgement: Judgement, recorder: Recorder, report: Report, blame: Blame
-) -> None:
-    result = adapter.driver.result()
+def reported_success(result: Mapping[str, Any]) -> bool:
+    """What an adapter says came of an episode.
+
+    Raises:
+        BrokenEpisodeError: It does not say.
+    """
     if not isinstance(result, Mapping) or "success" not in result:
         raise BrokenEpisodeError(
             "get_step_result must return a mapping with `success`",
@@ -186,6 +188,14 @@ def _finish(
             failure_class=ADAPTER,
             code="result_without_success",
         )
+    return bool(success)
+
+
+def _finish(
+    adapter: Adapter, judgement: Judgement, recorder: Recorder, report: Report, blame: Blame
+) -> None:
+    result = adapter.driver.result()
+    reported_success(result)
     report.result = {str(key): plain(value) for key, value in result.items()}
     facts = adapter.driver.step_facts()
     reward = plain(facts["reward"])

@@ -11,7 +11,13 @@ import numpy as np
 
 from openeta_exp.catalog.host.adapter import Adapter, merged
 from openeta_exp.catalog.host.blame import Blame, BrokenEpisodeError
-from openeta_exp.catalog.host.episode import Policy, checked_action, flat_keys, wire_task
+from openeta_exp.catalog.host.episode import (
+    Policy,
+    checked_action,
+    flat_keys,
+    reported_success,
+    wire_task,
+)
 from openeta_exp.catalog.host.episode import seed_globals as seed_generators
 from openeta_exp.catalog.host.recording import Recorder
 from openeta_exp.catalog.host.tracking import Access, Tracked
@@ -96,7 +102,7 @@ def _roll_out(adapter: Adapter, policy: Policy, task: dict[str, Any], *, max_ste
                 observation = driver.observe()
             rollout.complete = kept < _MEMORY_BYTES
             blame.phase = "get_step_result"
-            rollout.success = bool(driver.result().get("success"))
+            rollout.success = reported_success(driver.result())
     except BrokenEpisodeError as error:
         rollout.failure = error
     _end(policy)
