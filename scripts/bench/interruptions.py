@@ -21,9 +21,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+from pydantic import JsonValue
 
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.episode import EpisodeResult
@@ -33,6 +35,7 @@ from openeta_exp.domain.identity import JsonObject
 MARK = "OPENETA_EXP_INTERRUPTIONS"
 SHORTEST_S, LONGEST_S = 1.0, 20.0
 """Of a life before the kill. The first seconds are imports and the simulator's start."""
+TIMES = frozenset({"wall_s"})
 
 
 def command(overrides: list[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -98,6 +101,18 @@ def facts_of(events: list[Event]) -> dict[str, JsonObject]:
     return facts
 
 
+def differences(expected: JsonValue, found: JsonValue, path: str = "") -> Iterator[str]:
+    """Where two facts differ, time on the wall aside."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in sorted((expected.keys() | found.keys()) - TIMES):
+            yield from differences(expected.get(key), found.get(key), f"{path}.{key}")
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for place, (one, other) in enumerate(zip(expected, found, strict=True)):
+            yield from differences(one, other, f"{path}[{place}]")
+    elif expected != found:
+        yield f"{path}: {str(expected)[:80]} became {str(found)[:80]}"
+
+
 def run_twice(events: list[Event]) -> list[str]:
     """Episodes with more than one verdict in the same batch."""
     verdicts = Counter(
@@ -138,11 +153,10 @@ def main() -> None:
         finish(options.overrides, Path(rough))
         events = events_of(Path(rough))
         found = facts_of(events)
-        names = sorted(expected.keys() | found.keys())
         report = {
             "kills": kills,
             "facts": len(expected),
-            "different": [name for name in names if expected.get(name) != found.get(name)],
+            "different": list(differences(dict(expected), dict(found))),
             "run_twice": run_twice(events),
             "left_behind": left_behind(Path(rough)),
         }
