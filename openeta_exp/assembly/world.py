@@ -188,7 +188,7 @@ async def _embedded(
 
 
 def _faults(provider: EmbeddedProviderSettings) -> str:
-    parts = [f"latency={provider.latency_s:g}"] if provider.latency_s else []
+    parts = [f"latency={provider.latency_s:.6f}"] if provider.latency_s else []
     return ",".join([*parts, *([provider.faults] if provider.faults else [])])
 
 

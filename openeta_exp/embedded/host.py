@@ -22,8 +22,8 @@ from starlette.routing import BaseRoute, Mount
 
 from openeta_exp.embedded.addresses import EmbeddedAddresses, HostOptions
 from openeta_exp.embedded.listening import listen
-from openeta_exp.embedded.models.faults import parse_faults
 from openeta_exp.embedded.models.server import create_app
+from openeta_exp.wire.model_faults import parse_faults
 
 _KEEP_ALIVE_S = 600
 """Longer than a planner or a simulator pauses, so that connections survive."""

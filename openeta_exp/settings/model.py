@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from openeta_exp.domain.model import ModelRole
 from openeta_exp.domain.record import Record
 from openeta_exp.settings.addresses import HttpAddress
+from openeta_exp.wire.model_faults import parse_faults
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -21,6 +22,11 @@ def _check_variable(name: str) -> str:
 
 
 VariableName = Annotated[str, AfterValidator(_check_variable)]
+
+
+def _check_faults(line: str) -> str:
+    parse_faults(line)
+    return line
 
 
 class _Attempts(Record):
@@ -41,9 +47,9 @@ class EmbeddedProviderSettings(_Attempts):
 
     kind: Literal["embedded"] = "embedded"
     model: str = Field(default="scripted-planner", min_length=1)
-    latency_s: float = Field(default=0.0, ge=0)
-    """How long every answer is held back."""
-    faults: str = ""
+    latency_s: float = Field(default=0.0, ge=0, le=3600)
+    """How long after its request every answer leaves."""
+    faults: Annotated[str, AfterValidator(_check_faults)] = ""
     """Failures on request, such as `rate_limit@1-3,retry_after=2`; empty for none."""
 
 

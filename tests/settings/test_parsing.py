@@ -67,6 +67,15 @@ def test_rules_across_sections_are_reported_next_to_mistakes_within_them() -> No
     assert found[1].startswith("settings: perception.kind = 'embedded': knows only what")
 
 
+@pytest.mark.parametrize("line", ["nonsense", "rate_limit@x", "latency=-1", "seed=1.5"])
+def test_a_faults_line_that_cannot_be_read_is_refused_before_anything_is_started(
+    line: str,
+) -> None:
+    found = problems(plain(provider={"kind": "embedded", "faults": line}))
+
+    assert found[0].startswith(f"settings: provider.faults = {line!r}: {line!r}: ")
+
+
 @pytest.mark.parametrize("command", ["iterate", "compare"])
 def test_what_is_judged_does_not_wait_for_a_person(command: str) -> None:
     found = problems(plain(command={"kind": command}, on_need_human="pause"))

@@ -9,8 +9,8 @@ import sys
 import uvicorn
 
 from openeta_exp.embedded.listening import listen
-from openeta_exp.embedded.models.faults import FaultPlan, parse_faults
 from openeta_exp.embedded.models.server import create_app
+from openeta_exp.wire.model_faults import FaultPlan, parse_faults
 
 KEEP_ALIVE_S = 75
 """Longer than a planner pauses between turns, so that its connection survives."""

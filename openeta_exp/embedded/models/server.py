@@ -13,9 +13,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from openeta_exp.domain.model import ModelMessage, TokenUsage
-from openeta_exp.embedded.models.faults import FaultKind, FaultPlan, parse_faults
 from openeta_exp.embedded.models.registry import MODELS, ScriptedModel
 from openeta_exp.wire.chat_tokens import message_tokens, text_tokens
+from openeta_exp.wire.model_faults import FaultKind, FaultPlan, parse_faults
 from openeta_exp.wire.openai_chat import (
     ChatFormatError,
     ChatRequest,

@@ -13,10 +13,10 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from openeta_exp.embedded.models.faults import parse_faults
 from openeta_exp.embedded.models.registry import MODELS
 from openeta_exp.embedded.models.server import FAULTS_HEADER, create_app
 from openeta_exp.wire.agent_command import parse_command
+from openeta_exp.wire.model_faults import parse_faults
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openeta_exp.embedded.models.faults import FaultKind, parse_faults
+from openeta_exp.wire.model_faults import FaultKind, parse_faults
 
 
 def kinds(line: str, requests: int) -> list[FaultKind | None]:
