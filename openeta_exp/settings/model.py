@@ -11,6 +11,7 @@ from openeta_exp.domain.model import ModelRole
 from openeta_exp.domain.record import Record
 from openeta_exp.settings.addresses import HttpAddress
 from openeta_exp.wire.model_faults import parse_faults
+from openeta_exp.wire.scripted_models import check_scripted_model
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -27,6 +28,9 @@ VariableName = Annotated[str, AfterValidator(_check_variable)]
 def _check_faults(line: str) -> str:
     parse_faults(line)
     return line
+
+
+ScriptedModel = Annotated[str, AfterValidator(check_scripted_model)]
 
 
 class _Attempts(Record):
@@ -46,7 +50,9 @@ class EmbeddedProviderSettings(_Attempts):
     """The deterministic models this package serves itself on loopback."""
 
     kind: Literal["embedded"] = "embedded"
-    model: str = Field(default="scripted-planner", min_length=1)
+    model: ScriptedModel = "scripted-planner"
+    role_models: dict[ModelRole, ScriptedModel] = Field(default_factory=dict)
+    """Models for single roles, such as `{action_reviewer: scripted-careless}`."""
     latency_s: float = Field(default=0.0, ge=0, le=3600)
     """How long after its request every answer leaves."""
     faults: Annotated[str, AfterValidator(_check_faults)] = ""

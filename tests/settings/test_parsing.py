@@ -10,9 +10,11 @@ import pytest
 from pydantic import JsonValue
 
 from openeta_exp.domain.identity import JsonObject
+from openeta_exp.embedded.models.registry import MODELS
 from openeta_exp.errors import ManifestError, SettingsError
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.parsing import parse_settings
+from openeta_exp.wire.scripted_models import SCRIPTED_MODELS
 
 ROW: JsonObject = {"episode_id": "a", "env_id": "openeta/x-v0", "task": "pick it up"}
 
@@ -74,6 +76,29 @@ def test_a_faults_line_that_cannot_be_read_is_refused_before_anything_is_started
     found = problems(plain(provider={"kind": "embedded", "faults": line}))
 
     assert found[0].startswith(f"settings: provider.faults = {line!r}: {line!r}: ")
+
+
+def test_an_embedded_model_that_does_not_exist_is_refused_with_the_nearest_name() -> None:
+    found = problems(
+        plain(
+            provider={
+                "kind": "embedded",
+                "model": "scripted-planer",
+                "role_models": {"guidance_agent": "gpt"},
+            }
+        )
+    )
+
+    role, planner = found
+    assert planner.startswith(
+        "settings: provider.model = 'scripted-planer': is no embedded model; did you mean "
+        "scripted-planner? use one of scripted-planner, "
+    )
+    assert role.startswith("settings: provider.role_models.guidance_agent = 'gpt': is no embedded")
+
+
+def test_the_embedded_models_are_those_that_are_served() -> None:
+    assert set(SCRIPTED_MODELS) == set(MODELS)
 
 
 @pytest.mark.parametrize("command", ["iterate", "compare"])

@@ -23,11 +23,10 @@ from openeta_exp.wire.openai_chat import (
     render_completion,
     render_error,
 )
+from openeta_exp.wire.scripted_models import FAULTS_SEPARATOR
 
 FAULTS_HEADER = "x-openeta-faults"
 """A faults line for one request; takes the place of the server's own."""
-FAULTS_SEPARATOR = "+"
-"""A faults line may follow the model name: `scripted-planner+latency=0.2,server_error@1`."""
 
 
 def create_app(
