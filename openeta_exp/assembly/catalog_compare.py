@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +41,11 @@ from openeta_exp.domain.policy_comparison import (
     ending,
 )
 from openeta_exp.engine.batch import Observers
-from openeta_exp.engine.policy_compare import PolicyComparePlan, compare_policies
+from openeta_exp.engine.policy_compare import (
+    ComparedContestant,
+    PolicyComparePlan,
+    compare_policies,
+)
 from openeta_exp.engine.policy_compare_gate import sized
 from openeta_exp.reporting.compare_html import compare_page
 from openeta_exp.reporting.compare_view import compare_view
@@ -108,7 +113,7 @@ async def _compare(
         console.note(CHECKING)
         report = await checked_once(world, field.policies, layout=asked.layout)
         allowed = catalog_of(settings).allow_invalid
-        contrasts: tuple[Contrast, ...] = ()
+        compared: Mapping[str, ComparedContestant] | None = None
         evidence = Evidence(asked.expansion, field.in_order, store.journal, fresh=settings.fresh)
         if allowed or not report.invalid:
             tracker = tracking.enter_context(open_tracker(settings, console, journal=store.journal))
@@ -121,16 +126,20 @@ async def _compare(
                 clock=world.clock,
                 listeners=(evidence.take, first.take, breakages.take),
             )
-            contrasts, report = await _contrasts(
-                asked,
-                field,
-                world,
-                evidence,
-                first=first,
-                breakages=breakages,
-                observers=observers,
-                report=report,
-            )
+            first.look()
+            compared = {}
+            if first.may_go_on():
+                compared = await compare_policies(
+                    _plan(asked, field, world),
+                    observers=observers,
+                    may_go_on=first.may_go_on,
+                    may_run=breakages.may_run,
+                )
+    # What is counted from here on needs no simulator.
+    contrasts: tuple[Contrast, ...] = ()
+    if compared is not None:
+        contrasts = _contrasts(asked, field, evidence, compared)
+        report = _with_outcomes(asked, field, evidence, report)
     return _result(
         asked,
         field,
@@ -156,21 +165,9 @@ def _first_episodes(
     )
 
 
-async def _contrasts(
-    asked: _Asked,
-    field: Contestants,
-    world: CatalogWorld,
-    evidence: Evidence,
-    *,
-    first: FirstEpisodes,
-    breakages: Breakages,
-    observers: Observers,
-    report: CheckReport,
-) -> tuple[tuple[Contrast, ...], CheckReport]:
-    """Every policy against the first, and what the checks say of the episodes that ran."""
+def _plan(asked: _Asked, field: Contestants, world: CatalogWorld) -> PolicyComparePlan:
     settings = asked.settings
-    first.look()
-    plan = PolicyComparePlan(
+    return PolicyComparePlan(
         experiment_id=settings.experiment_id,
         manifest=asked.expansion.manifest,
         contestants=field.in_order,
@@ -184,26 +181,35 @@ async def _contrasts(
         prices=prices(settings),
         fresh=settings.fresh,
     )
-    compared = {}
-    if first.may_go_on():
-        compared = await compare_policies(
-            plan, observers=observers, may_go_on=first.may_go_on, may_run=breakages.may_run
-        )
+
+
+def _contrasts(
+    asked: _Asked,
+    field: Contestants,
+    evidence: Evidence,
+    compared: Mapping[str, ComparedContestant],
+) -> tuple[Contrast, ...]:
+    """Every policy against the first."""
     tables = Tables(
-        settings=settings,
+        settings=asked.settings,
         expansion=asked.expansion,
         evidence=evidence,
         layout=asked.layout,
     )
-    contrasts = tuple(
-        tables.contrast(plan.baseline.name, name, each) for name, each in compared.items()
-    )
+    baseline = field.in_order[0].name
+    return tuple(tables.contrast(baseline, name, each) for name, each in compared.items())
+
+
+def _with_outcomes(
+    asked: _Asked, field: Contestants, evidence: Evidence, report: CheckReport
+) -> CheckReport:
+    """What the checks say of the episodes that ran, besides what they said before."""
     found = check_outcomes(
         asked.expansion,
         {name: evidence.of(name) for name in field.policies},
         hidden=hidden_parameters(report.findings),
     )
-    return contrasts, CheckReport.of([*report.findings, *found])
+    return CheckReport.of([*report.findings, *found])
 
 
 def _result(

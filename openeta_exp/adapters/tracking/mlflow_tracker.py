@@ -69,7 +69,8 @@ class MlflowTracker:
         self._target = target
         self._log = log
         self._program = program
-        self._facts: queue.SimpleQueue[Fact | Farewell] = queue.SimpleQueue()
+        # Lines: a whole journal may wait here for MLflow's import, and takes an eighth as text.
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._given_up = False
         self._guard = threading.Lock()
@@ -88,13 +89,13 @@ class MlflowTracker:
         for seq, event in events:
             if seq > self._last_published:
                 self._last_published = seq
-                self._facts.put(Fact.model_construct(seq=seq, event=event))
+                self._lines.put(_line(Fact.model_construct(seq=seq, event=event)))
 
     def close(self, *, timeout_s: float) -> str | None:
         if self._closed:
             return self._place
         self._closed = True
-        self._facts.put(Farewell())
+        self._lines.put(_FAREWELL)
         # Without a fact there is nothing to wait for.
         self._feeder.join(timeout_s if self._last_published else 0)
         self._give_up()
@@ -147,16 +148,16 @@ class MlflowTracker:
         assert process.stdin is not None, "opened as a pipe"
         # A projector that is gone has told why, and takes nothing.
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(self._target.to_json().encode("utf-8") + b"\n")
+            process.stdin.write(_line(self._target))
             process.stdin.flush()
             while True:
-                message = self._facts.get()
-                process.stdin.write(message.to_json().encode("utf-8") + b"\n")
-                if isinstance(message, Farewell):
+                line = self._lines.get()
+                process.stdin.write(line)
+                if line is _FAREWELL:
                     process.stdin.flush()
                     # Not closed: an end of the stream would tell the projector that we are gone.
                     return
-                if self._facts.empty():
+                if self._lines.empty():
                     process.stdin.flush()
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
@@ -186,6 +187,13 @@ class MlflowTracker:
         if not self._warned:
             self._warned = True
             logger.warning("%s", message)
+
+
+def _line(message: Fact | Farewell | MlflowTarget) -> bytes:
+    return message.to_json().encode("utf-8") + b"\n"
+
+
+_FAREWELL = _line(Farewell())
 
 
 def _environment() -> dict[str, str]:
