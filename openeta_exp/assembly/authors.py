@@ -22,7 +22,12 @@ from openeta_exp.settings.lineage import (
 
 
 def check_author(settings: AuthorSettings) -> None:
-    """Raises: SettingsError: The author needs a package that is not installed."""
+    """Raises: SettingsError: The author lacks its folder, or a package it needs."""
+    if isinstance(settings, FileAuthorSettings) and not settings.folder.is_dir():
+        raise SettingsError(
+            f"author.folder = {settings.folder}: is no directory; make it, or name the one that "
+            "candidates are put into"
+        )
     if isinstance(settings, GepaAuthorSettings) and find_spec("gepa") is None:
         raise SettingsError(
             "author = gepa: the package gepa is not installed; run "

@@ -69,9 +69,16 @@ class Proposal(Record):
     candidate: Candidate | None
     reason: str
     """`proposed`, `author_no_change`, or what made the answer unusable."""
+    left_out: tuple[str, ...] = ()
+    """What could have been proposed and cannot be used, one sentence each."""
     usage: TokenUsage = TokenUsage()
     """Of answers that no fact of their own speaks of."""
     effort: Effort = Effort()
+
+    @property
+    def remark(self) -> str:
+        """What goes behind any account of it; empty if nothing was left out."""
+        return "".join(f"; left out {each}" for each in self.left_out)
 
 
 class ReviewDecision(StrEnum):

@@ -19,7 +19,7 @@ class LaneStop(StrEnum):
     PROPOSAL_UNUSABLE = "proposal_unusable"
     """The author's answer is no artifact."""
     ALREADY_TRIED = "already_tried"
-    """The same content was turned down before."""
+    """The same content was turned down before, or is in use."""
     REVIEW_BLOCKED = "review_blocked"
     CANARY_FAILED = "canary_failed"
     HELD_OUT_REJECTED = "held_out_rejected"

@@ -12,6 +12,10 @@ from pydantic import AfterValidator, Field, ValidationError
 from openeta_exp.domain.record import Record
 from openeta_exp.errors import ArtifactError
 
+UNREADABLE_SCALAR = (ValueError, LookupError, AttributeError)
+"""What PyYAML raises besides its own errors, for a text that is tagged or written as a date, a
+number or a truth value and is none."""
+NO_SUCH_SCALAR = "has a value that is written like a date or a number and is none; put it in quotes"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _FENCE = "---"
 
@@ -54,8 +58,13 @@ def parse_skill(text: str, *, source: str) -> Skill:
     head, body = _split(text, source=source)
     try:
         fields = yaml.safe_load(head)
+    except RecursionError as error:
+        raise ArtifactError(f"{source}: the front matter is nested too deeply") from error
     except yaml.YAMLError as error:
-        raise ArtifactError(f"{source}: the front matter is not YAML: {error}") from error
+        reason = " ".join(str(error).split())
+        raise ArtifactError(f"{source}: the front matter is not YAML: {reason}") from error
+    except UNREADABLE_SCALAR as error:
+        raise ArtifactError(f"{source}: the front matter {NO_SUCH_SCALAR}") from error
     if not isinstance(fields, dict):
         raise ArtifactError(f"{source}: the front matter must be `key: value` lines")
     try:

@@ -81,7 +81,7 @@ class Lane:
         """
         candidate = proposal.candidate
         if candidate is None:
-            return self._end(LaneStop.NO_CANDIDATE, proposal.reason)
+            return self._end(LaneStop.NO_CANDIDATE, proposal.reason + proposal.remark)
         problem = self._unusable(candidate, evidence)
         if problem is not None:
             return problem
@@ -244,10 +244,14 @@ class Lane:
             ended = self._end(LaneStop.PROPOSAL_UNUSABLE, "; ".join(error.problems))
             return ended.model_copy(update={"candidate": candidate})
         tried = {earlier.content_digest for earlier in evidence.earlier}
-        if candidate.content_digest in tried or tree.content_digest == self.tree.content_digest:
-            ended = self._end(LaneStop.ALREADY_TRIED, "the same content was tried before")
-            return ended.model_copy(update={"candidate": candidate})
-        return None
+        if tree.content_digest == self.tree.content_digest:
+            reason = "the baseline holds the same content"
+        elif candidate.content_digest in tried:
+            reason = "the same content was tried before"
+        else:
+            return None
+        ended = self._end(LaneStop.ALREADY_TRIED, reason)
+        return ended.model_copy(update={"candidate": candidate})
 
     @property
     def _turn(self) -> int:

@@ -121,7 +121,7 @@ def _lane(story: LineageStory, generation: GenerationStory, lane: LaneStory) -> 
         proposal = f"{candidate.artifact.name} by {candidate.origin}{why}"
     return InspectedLane(
         kind=lane.kind,
-        proposal=proposal,
+        proposal=proposal + lane.proposal.remark,
         effort=lane.proposal.effort,
         candidate=None if candidate is None else candidate.artifact.name,
         candidate_digest=None if candidate is None else candidate.content_digest,

@@ -36,10 +36,12 @@ def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of
             return (
                 f"{lane}: {candidate.origin} proposes {candidate.artifact.name}"
                 + (f" ({candidate.rationale})" if candidate.rationale else "")
+                + proposal.remark
                 + _effort(proposal.effort)
             )
         case CandidateProposed(lane=lane, proposal=proposal):
-            return f"{lane}: no candidate: {proposal.reason}{_effort(proposal.effort)}"
+            reason = f"{proposal.reason}{proposal.remark}"
+            return f"{lane}: no candidate: {reason}{_effort(proposal.effort)}"
         case CandidateReviewed(lane=lane, review=review):
             return f"{lane}: {review.reviewer} says {review.decision}: {review.reason}"
         case ComparisonPlanned(stage=stage, scheduled_pairs=pairs, schedule_digest=digest):

@@ -14,6 +14,8 @@ from pathlib import Path
 import yaml
 from pydantic import JsonValue
 
+from openeta_exp.domain.skill import NO_SUCH_SCALAR, UNREADABLE_SCALAR
+
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -88,8 +90,10 @@ def _parse_yaml(text: str, problems: list[str]) -> JsonValue:
         mark = error.problem_mark
         place = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
         raise DocumentError([f"is not YAML: {error.problem}{place}"]) from error
-    except (yaml.YAMLError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise DocumentError([f"is not YAML: {' '.join(str(error).split())}"]) from error
+    except UNREADABLE_SCALAR as error:
+        raise DocumentError([NO_SUCH_SCALAR]) from error
     finally:
         loader.dispose()
     problems += loader.doubles

@@ -76,3 +76,12 @@ def test_limits_that_cannot_work_are_refused_together() -> None:
         "command line: author.minibatch = 11: is a part of the episodes a revision is measured "
         "on; use at most author.episodes_per_candidate = 10",
     )
+
+
+def test_a_folder_for_candidates_that_is_not_there_is_refused_before_anything_starts(
+    tmp_path: Path,
+) -> None:
+    missing = tmp_path / "missing"
+
+    with pytest.raises(SettingsError, match=r"author\.folder = .*missing: is no directory"):
+        authors.check_author(compose_settings(["author=file", f"author.folder={missing}"]).author)
