@@ -26,6 +26,7 @@ from openeta_exp.domain.event import BatchStarted, Event
 from openeta_exp.domain.gate import GateTiers, Terms
 from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.token_tally import TokenTally
 from openeta_exp.engine.batch import Observers, RunEpisode
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.generation import GenerationEngine, Staff
@@ -86,16 +87,18 @@ async def _iterate(
         # What the settings allow each role at most is for whoever asks: command=preflight.
         for sentence in cost.sentences() if cost.is_measured else cost.sentences()[:1]:
             console.note(sentence)
+        told = TokenTally()
         with open_tracker(settings, console, journal=store.journal) as tracker:
             observers = Observers(
                 journal=store.journal,
                 tracker=tracker,
                 progress=console,
                 clock=world.clock,
-                listeners=(meter.take, partial(_say, console)),
+                listeners=(meter.take, told.take, partial(_say, console)),
             )
             for _, event in store.journal.events():
                 meter.take(event)
+                told.take(event)
             lineage = Lineage(observers)
             engine = GenerationEngine(
                 workshop=Workshop(
@@ -120,6 +123,7 @@ async def _iterate(
     return result.model_copy(
         update={
             "tokens": meter.spent.total,
+            "tokens_cut_short": max(0, meter.spent.total - told.total),
             "tokens_unanswered": meter.unanswered.total,
             "wall_s": time.monotonic() - begun_s,
             "price_usd": plan.prices.of(meter.spent),

@@ -83,6 +83,9 @@ class ExperimentResult(Record):
     price_usd: float | None = None
     tokens: int = 0
     """Of every run of the experiment, what was interrupted included."""
+    tokens_cut_short: int = 0
+    """How many of these belong to nothing that has ended: an interruption, or a verdict that came
+    while an episode was still running."""
     tokens_unanswered: int = 0
     """The most that model calls can have cost besides which were cut off."""
     wall_s: float = 0.0

@@ -18,6 +18,7 @@ from openeta_exp.domain.lineage_story import (
 from openeta_exp.domain.publication import Receipt
 from openeta_exp.domain.record import Record
 from openeta_exp.domain.verdict import Decision, Effect
+from openeta_exp.reporting.live_view import counted
 
 _DIGEST = 8
 
@@ -165,8 +166,8 @@ def lineage_lines(lineage: InspectedLineage) -> list[RenderableType]:
         Text(""),
         Text(
             f"{lineage.experiment_id}: baseline {lineage.first_digest[:_DIGEST]} -> "
-            f"{lineage.baseline_digest[:_DIGEST]}, {count} promotion{'' if count == 1 else 's'}"
-            + (f" that claim {100 * lineage.claimed_gain:+.0f} points" if count else ""),
+            f"{lineage.baseline_digest[:_DIGEST]}, {counted(count, 'promotion')}"
+            + (f" claiming {100 * lineage.claimed_gain:+.0f} points" if count else ""),
             style="bold",
         ),
     ]

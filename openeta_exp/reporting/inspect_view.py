@@ -24,6 +24,7 @@ from openeta_exp.domain.summary import (
     status_of,
     summarise,
 )
+from openeta_exp.domain.token_tally import TokenTally
 from openeta_exp.ports.store import Journal
 from openeta_exp.reporting.inspect_lineage import (
     InspectedLineage,
@@ -85,6 +86,8 @@ class Inspection(Record):
     ok: bool = True
     journal: str
     event_count: int
+    tokens: int = 0
+    """Of everything that has ended."""
     lineages: tuple[InspectedLineage, ...] = ()
     batches: tuple[InspectedBatch, ...]
 
@@ -95,18 +98,20 @@ def inspect(journal: Journal, *, source: str) -> Inspection:
     Raises:
         StoreError: It cannot be read.
     """
-    history, lineages = History(), Lineages()
+    history, lineages, tally = History(), Lineages(), TokenTally()
     arms: set[str] = set()
     last = 0
     for seq, event in journal.events():
         history.add(event)
         lineages.add(event)
+        tally.take(event)
         if isinstance(event, ComparisonPlanned):
             arms |= {event.baseline_batch_id, event.candidate_batch_id}
         last = seq
     return Inspection(
         journal=source,
         event_count=last,
+        tokens=tally.total,
         lineages=tuple(inspect_lineage(story) for story in lineages.stories),
         batches=tuple(
             _inspected(batch, stops_early=batch.started.batch_id in arms)
@@ -123,6 +128,8 @@ def inspect_view(inspection: Inspection, *, batch_id: str | None = None) -> Rend
             which have too many.
     """
     facts = counted(inspection.event_count, "fact")
+    if inspection.tokens:
+        facts += f", {inspection.tokens:,} tokens in what has ended"
     title = Text(f"{inspection.journal}: {facts}", no_wrap=True, overflow="ignore")
     if not inspection.batches:
         return Group(title, Text("no batch has begun"))

@@ -22,6 +22,7 @@ from openeta_exp.domain.event import (
 from openeta_exp.domain.generation import ExperimentResult, LaneResult
 from openeta_exp.domain.lineage_story import estimate
 from openeta_exp.domain.verdict import GateVerdict
+from openeta_exp.reporting.live_view import counted
 
 _DIGEST = 8
 
@@ -103,13 +104,15 @@ def lineage_view(result: ExperimentResult) -> RenderableType:
                 "-" if lane.held_out is None else _pairs(lane.held_out),
                 _outcome(lane),
             )
+    generations = counted(len(result.generations), "generation")
+    promotions = counted(sum(len(each.promotions) for each in result.generations), "promotion")
     lines: list[RenderableType] = [
         Text(""),
-        Text(f"{result.experiment_id}: {len(result.generations)} generations", style="bold"),
+        Text(f"{result.experiment_id}: {generations}", style="bold"),
         table,
         Text(
             f"baseline {result.first_digest[:_DIGEST]} -> {result.last_digest[:_DIGEST]}, "
-            f"{sum(len(each.promotions) for each in result.generations)} promotions"
+            f"{promotions}"
         ),
         Text(_confirmation(result)),
         Text(_cost(result), style="dim"),
@@ -151,7 +154,8 @@ def _confirmation(result: ExperimentResult) -> str:
 
 def _cost(result: ExperimentResult) -> str:
     price = "price not known" if result.price_usd is None else f"${result.price_usd:,.2f}"
-    said = f"{result.wall_s / 60:.1f} min, {result.tokens:,} tokens, {price}"
+    cut = f" ({result.tokens_cut_short:,} of them cut short)" if result.tokens_cut_short else ""
+    said = f"{result.wall_s / 60:.1f} min, {result.tokens:,} tokens{cut}, {price}"
     if result.tokens_unanswered:
         said += f"; up to {result.tokens_unanswered:,} tokens more in calls that were cut off"
     return said

@@ -8,7 +8,13 @@ import pytest
 from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
-from openeta_exp.domain.event import EpisodeStarted, Event
+from openeta_exp.domain.event import (
+    CandidateProposed,
+    CandidateReviewed,
+    EpisodeStarted,
+    Event,
+)
+from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.stop import FailureClass
 from openeta_exp.engine.author import Allowance
 from openeta_exp.reporting.console import Console
@@ -121,8 +127,32 @@ async def test_generations_are_told_with_every_verdict_in_its_own_words() -> Non
     assert "held-out REJECT" in text
     assert "stopped held_out_rejected" in text
     assert "registry grip.r2.16: is now the validated grip" in text
-    assert "1 promotion that claim +44 points" in text
+    assert "1 promotion claiming +44 points" in text
     assert "an estimate that no gate selected" in text
+
+
+@pytest.mark.anyio
+async def test_the_tokens_of_a_journal_are_those_of_its_episodes_authors_and_reviewers() -> None:
+    _, events = await lineage(16)
+    used = TokenUsage(total_tokens=1_000)
+    proposed, reviewed = (
+        next(each for each in events if isinstance(each, kind))
+        for kind in (CandidateProposed, CandidateReviewed)
+    )
+    proposal = proposed.proposal.model_copy(update={"usage": used})
+    events[events.index(proposed)] = proposed.model_copy(update={"proposal": proposal})
+    review = reviewed.review.model_copy(update={"usage": used})
+    events[events.index(reviewed)] = reviewed.model_copy(update={"review": review})
+
+    inspection = inspection_of(*events)
+
+    batches = sum(
+        outcome.usage.tokens.total_tokens
+        for batch in inspection.batches
+        for outcome in batch.outcomes
+    )
+    assert inspection.tokens == batches + 2_000
+    assert f"{inspection.tokens:,} tokens in what has ended" in shown(inspection)
 
 
 @pytest.mark.anyio

@@ -12,20 +12,17 @@ from openeta_exp.adapters.tracking.run_view import HIGH_WATER_TAG, run_params
 from openeta_exp.adapters.tracking.version_view import evidence, origin_of, predecessor_of
 from openeta_exp.domain.artifact import Artifact
 from openeta_exp.domain.event import (
-    AuthorAnswered,
     BatchEnded,
     BatchStarted,
-    CandidateProposed,
-    CandidateReviewed,
     ComparisonEnded,
     ComparisonPlanned,
-    EpisodeEnded,
     Event,
     Promoted,
     Published,
 )
 from openeta_exp.domain.history import BatchHistory
 from openeta_exp.domain.lineage_story import Comparison, Lineages, LineageStory
+from openeta_exp.domain.token_tally import tokens_of
 
 if TYPE_CHECKING:
     from openeta_exp.adapters.tracking.library import Version
@@ -294,20 +291,13 @@ def _count(lineage: _Lineage, seq: int, event: Event) -> None:
             lineage.touched |= {
                 each: seq for each, known in _open_comparisons(lineage).items() if known
             }
-        case EpisodeEnded(outcome=outcome):
-            lineage.tokens += outcome.usage.tokens.total_tokens
-        case AuthorAnswered(reply=reply):
-            lineage.tokens += reply.usage.total_tokens
-        case CandidateProposed(proposal=proposal):
-            lineage.tokens += proposal.usage.total_tokens
-        case CandidateReviewed(review=review):
-            lineage.tokens += review.usage.total_tokens
         case ComparisonPlanned() | ComparisonEnded() | Published():
             lineage.touched[event.comparison_id] = seq
         case Promoted(promotion=promotion):
             lineage.touched[promotion.comparison_id] = seq
         case _:
             pass
+    lineage.tokens += tokens_of(event)
     lineage.at_s = event.at_s
 
 

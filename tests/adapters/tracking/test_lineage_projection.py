@@ -119,6 +119,9 @@ def test_everything_of_a_lineage_stands_directly_below_one_parent(finished: Mlfl
     assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
     assert parent.data.metrics["summary/success_rate"] == 5 / 6
     assert parent.data.metrics["lineage/promotions"] == 1
+    assert parent.data.metrics["summary/tokens_total"] == sum(
+        run.data.metrics.get("episodes/tokens_total", 0) for run in children
+    )
 
 
 def test_a_comparison_has_its_pairs_its_verdict_its_way_there_and_a_report(

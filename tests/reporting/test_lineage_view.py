@@ -1,0 +1,42 @@
+"""The closing table of a lineage."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from openeta_exp.domain.generation import ExperimentResult
+from openeta_exp.reporting.console import Console
+from openeta_exp.reporting.lineage_view import lineage_view
+from tests.generations import lineage
+
+pytestmark = pytest.mark.anyio
+
+
+def shown(result: ExperimentResult) -> str:
+    out = io.StringIO()
+    Console(out=out, err=out).show(lineage_view(result))
+    return " ".join(out.getvalue().split())
+
+
+async def test_tokens_that_no_journal_tells_of_are_named_apart() -> None:
+    result, _ = await lineage(16)
+    spent = result.model_copy(update={"tokens": 120_000, "tokens_cut_short": 20_000})
+
+    assert "120,000 tokens (20,000 of them cut short), price not known" in shown(spent)
+
+
+async def test_nothing_is_said_of_tokens_that_were_cut_short_where_none_were() -> None:
+    result, _ = await lineage(16)
+
+    assert "120,000 tokens, price" in shown(result.model_copy(update={"tokens": 120_000}))
+
+
+async def test_one_generation_and_one_promotion_are_not_told_as_many() -> None:
+    result, _ = await lineage(16)
+
+    text = shown(result)
+
+    assert "exp: 1 generation " in text
+    assert ", 1 promotion " in text
