@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from openeta_exp.adapters.clock import SystemClock
-from openeta_exp.adapters.simulator.tools import TOOLS
+from openeta_exp.adapters.simulator.tools import TOOLS, CallArgumentError, remote_call
 from openeta_exp.domain.artifact import Artifact, ArtifactTree
 from openeta_exp.domain.decision import CallTools, Decision, Finish
 from openeta_exp.domain.episode import Cleanup, CleanupStatus
@@ -23,7 +23,7 @@ from openeta_exp.domain.memory import SessionMemory
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.observation import CameraFrame, Intrinsics, Observation, RobotState
 from openeta_exp.domain.supervision import OnNeedHuman
-from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec
+from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec, refused
 from openeta_exp.domain.trace import TurnTrace
 from openeta_exp.domain.turn import TurnContext
 from openeta_exp.engine.episode import EpisodeWorld
@@ -72,11 +72,15 @@ class Scene:
 
     Attributes:
         solved_by: Number of world-changing calls after which the checker is satisfied; 0 never.
+        ends_by: Number of such calls after which the episode is over, satisfied or not; 0 never.
+        rewards_once: Only the reply to a call that satisfied the checker says so.
         before: Called with the name of each operation before it runs.
     """
 
     execution_id: ExecutionId
     solved_by: int = 1
+    ends_by: int = 0
+    rewards_once: bool = False
     success_at_reset: bool = False
     shows: bool = True
     collides_at: frozenset[int] = frozenset()
@@ -85,9 +89,11 @@ class Scene:
     observed: int = 0
     closes: int = 0
     receipts: int = 0
+    closed: Cleanup | None = None
 
     async def reset(self) -> Observation:
         await self._enter("reset")
+        self.acted = 0
         return view(success_at_reset=self.success_at_reset)
 
     async def observe(self) -> ToolResult:
@@ -96,17 +102,28 @@ class Scene:
         return self._result(OBSERVE, ToolEffect.READ_ONLY, shows=True)
 
     async def call(self, call: ToolCall) -> ToolResult:
+        try:
+            remote_call(call)
+        except CallArgumentError as problem:
+            return refused(
+                call,
+                ToolEffect.WORLD_MUTATING,
+                code="simulator_mcp_argument_error",
+                message=str(problem),
+            )
         self.acted += 1
         await self._enter(call.name)
         return self._result(call, ToolEffect.WORLD_MUTATING, shows=self.shows)
 
     async def close(self) -> Cleanup:
-        self.closes += 1
-        try:
-            await self._enter("close")
-        except SimulatorError as error:
-            return Cleanup(status=CleanupStatus.FAILED, message=str(error))
-        return Cleanup(status=CleanupStatus.CLOSED)
+        if self.closed is None:
+            self.closes += 1
+            self.closed = Cleanup(status=CleanupStatus.CLOSED)
+            try:
+                await self._enter("close")
+            except SimulatorError as error:
+                self.closed = Cleanup(status=CleanupStatus.FAILED, message=str(error))
+        return self.closed
 
     async def _enter(self, name: str) -> None:
         waiting = self.before(name)
@@ -118,16 +135,17 @@ class Scene:
 
     def _result(self, call: ToolCall, effect: ToolEffect, *, shows: bool) -> ToolResult:
         solved = 0 < self.solved_by <= self.acted
+        acting = effect is ToolEffect.WORLD_MUTATING
         receipt = EnvironmentReceipt(
             execution_id=self.execution_id,
             handle="h",
             call_index=self.receipts,
             tool=call.name,
-            reward=1.0 if solved else 0.0,
-            terminated=solved,
+            reward=1.0 if solved and (acting or not self.rewards_once) else 0.0,
+            terminated=solved or 0 < self.ends_by <= self.acted,
             truncated=False,
             success_at_reset=self.success_at_reset,
-            collision=effect is ToolEffect.WORLD_MUTATING and self.acted in self.collides_at,
+            collision=acting and self.acted in self.collides_at,
         )
         self.receipts += 1
         return ToolResult(
@@ -171,9 +189,8 @@ class Scenes:
             yield scene
         finally:
             self.in_flight -= 1
-            if scene.closes == 0:
-                with anyio.CancelScope(shield=True):
-                    await scene.close()
+            with anyio.CancelScope(shield=True):
+                await scene.close()
 
     async def aclose(self) -> None: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -48,10 +49,51 @@ def digest(value: JsonValue | BaseModel | bytes) -> str:
 
 
 def parse_json(text: str | bytes) -> JsonValue:
-    """Raises: ValueError: If the text is not JSON, or holds NaN or infinity."""
+    """JSON that can be kept: every value of it fits into a `Record` and out again.
 
-    def refuse(token: str) -> JsonValue:
-        raise ValueError(f"{token} is not a JSON number")
-
-    value: JsonValue = json.loads(text, parse_constant=refuse)
+    Raises:
+        ValueError: If the text is not JSON, holds a number that no double can hold or half a
+            surrogate pair, or is nested deeper than `MAX_NESTING`.
+    """
+    try:
+        value: JsonValue = json.loads(
+            text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole
+        )
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    if ("\\u" in text) if isinstance(text, str) else (b"\\u" in text):
+        # An escape may be half a pair, which no UTF-8 can say. Raises a ValueError.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    if _deeper_than(MAX_NESTING, value):
+        raise ValueError(f"the JSON is nested deeper than {MAX_NESTING} levels")
     return value
+
+
+MAX_NESTING = 100
+"""Levels of lists and objects; pydantic gives up at some 250."""
+
+
+def _refuse(token: str) -> float:
+    raise ValueError(f"{token} is not a JSON number")
+
+
+def _finite(token: str) -> float:
+    number = float(token)
+    return number if math.isfinite(number) else _refuse(token[:20])
+
+
+def _whole(token: str) -> int:
+    # The longest whole number below the largest double has 309 digits.
+    if len(token) > 308 and not math.isfinite(float(token)):
+        _refuse(f"{token[:20]}...")
+    return int(token)
+
+
+def _deeper_than(limit: int, value: JsonValue) -> bool:
+    level = [each for each in (value,) if isinstance(each, dict | list)]
+    for _ in range(limit):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [inner for values in inside for inner in values if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True

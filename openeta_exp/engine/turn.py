@@ -72,6 +72,8 @@ class TurnLoop:
     _results: tuple[ToolResult, ...] = ()
     _authorizations: tuple[TracedAuthorization, ...] = ()
     _question: TracedQuestion | None = None
+    _reply_lost: bool = False
+    """The reply to a motion was lost, and no later one shows that the episode went on."""
     _unanswered: str = ""
     """What a person was asked about a call and did not answer in time."""
 
@@ -222,6 +224,7 @@ class TurnLoop:
             if not error.outcome_unknown:
                 raise
             # The reply is lost, the world may have changed: look, and let the planner decide.
+            self._reply_lost = True
             await self._refresh(because=error)
             return refused(
                 call,
@@ -231,6 +234,7 @@ class TurnLoop:
             )
         if result.receipt is not None:
             self.host.receipts.append(result.receipt)
+            self._reply_lost = self._reply_lost and result.receipt.terminated
             if result.observation is None:
                 await self._refresh(because=None)
             else:
@@ -267,6 +271,13 @@ class TurnLoop:
             return None
         if self.host.reward > 0:
             return Ending(reason=StopReason.ENVIRONMENT_SUCCESS)
+        if last.terminated and self._reply_lost:
+            # Simulators reward once. Whether the lost reply held the reward, nobody can say.
+            raise SimulatorError(
+                "the environment ended during a motion whose reply was lost, and with it the "
+                "checker's verdict",
+                code="verdict_lost",
+            )
         return Ending(reason=StopReason.ENVIRONMENT_TERMINATED)
 
     def _denied_too_often(self) -> Ending | None:

@@ -23,6 +23,23 @@ class ImageKindError(ImageError):
     """They are an image, but not of the kind that was asked for."""
 
 
+_PNG_START = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+
+
+def png_size(png: bytes) -> tuple[int, int]:
+    """Width and height as the header says, without decoding anything.
+
+    Raises:
+        ImageError: No PNG.
+    """
+    if not png.startswith(_PNG_START) or len(png) < 24:
+        raise ImageError("not a PNG")
+    width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+    if width == 0 or height == 0:
+        raise ImageError("a PNG without a pixel")
+    return width, height
+
+
 def decode_rgb(png: bytes) -> NDArray[np.uint8]:
     """`[H, W, 3]` colour.
 

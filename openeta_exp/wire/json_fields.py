@@ -86,10 +86,27 @@ def vector3_field(source: JsonObject, name: str) -> tuple[float, float, float]:
 
 
 def _number(value: JsonValue, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = finite_number(value)
+    if number is None:
         raise FieldError(f"`{name}` must be a finite number, is {_shown(value)}")
-    return float(value)
+    return number
+
+
+def finite_number(value: JsonValue) -> float | None:
+    """The number as a double; None if it is none, or none that a double can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # A whole number of more than 308 digits.
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _shown(value: JsonValue) -> str:
-    return repr(value)[:60]
+    """Short, whatever was sent, and without writing all of it out first."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        return repr(value[:60])
+    return "a huge number" if isinstance(value, int) and abs(value) > 10**60 else repr(value)

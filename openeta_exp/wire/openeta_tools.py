@@ -7,11 +7,11 @@ say it.
 
 from __future__ import annotations
 
-import base64
 import binascii
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
-from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.identity import JsonObject, check_path_component
 from openeta_exp.domain.observation import (
     CameraFrame,
     Intrinsics,
@@ -20,6 +20,8 @@ from openeta_exp.domain.observation import (
     RobotState,
     SceneObject,
 )
+from openeta_exp.domain.record import canonical_json
+from openeta_exp.wire.images import ImageError, png_size
 from openeta_exp.wire.json_fields import (
     FieldError,
     boolean_field,
@@ -38,6 +40,10 @@ REACHED_TOLERANCE_M = 0.01
 """Per axis, used only where the server does not report `reached_target` itself."""
 
 
+MAX_ERROR_CHARACTERS = 2_000
+"""Of a server's error; the planner and the outcome carry it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentReply:
     """What every acting tool says about the world."""
@@ -47,6 +53,17 @@ class EnvironmentReply:
     truncated: bool
     observation: Observation | None
     collision: bool
+
+
+def parse_reset(reply: JsonObject) -> Observation:
+    """The observation an episode starts from.
+
+    A checker that is satisfied already says so with `success_at_reset` or, as every reply does,
+    with a positive reward; either way the scene proves nothing. Raises: FieldError.
+    """
+    observation = parse_observation(reply)
+    solved = observation.success_at_reset or parse_environment_reply(reply).reward > 0
+    return replace(observation, success_at_reset=solved)
 
 
 def parse_observation(reply: JsonObject) -> Observation:
@@ -80,8 +97,18 @@ def parse_observation(reply: JsonObject) -> Observation:
         ),
         success_at_reset=boolean_field(facts, "success_at_reset", default=False),
         state_digest=digest if isinstance(digest, str) else None,
-        facts={key: value for key, value in facts.items() if key != "frames"},
+        facts=_facts(facts),
     )
+
+
+def _facts(metadata: JsonObject) -> JsonObject:
+    """What is kept with the episode, so it must be something that can be kept."""
+    facts = {key: value for key, value in metadata.items() if key != "frames"}
+    try:
+        canonical_json(facts)
+    except (ValueError, RecursionError) as error:
+        raise FieldError("`metadata` must be finite, shallow JSON in UTF-8") from error
+    return facts
 
 
 def parse_environment_reply(reply: JsonObject) -> EnvironmentReply:
@@ -95,8 +122,10 @@ def parse_environment_reply(reply: JsonObject) -> EnvironmentReply:
     inner = reply.get("observation")
     shown = inner if isinstance(inner, dict) else reply
     observation = parse_observation(shown) if "robot" in shown else None
+    # Null is what some servers make of NaN; an action must not lose its reward that way.
+    acted = "reward" in reply
     return EnvironmentReply(
-        reward=optional_number(source, "reward", 0.0),
+        reward=number_field(reply, "reward") if acted else optional_number(source, "reward", 0.0),
         terminated=boolean_field(source, "terminated", default=False),
         truncated=boolean_field(source, "truncated", default=False),
         observation=observation,
@@ -130,24 +159,24 @@ def reached_target(reply: JsonObject) -> bool | None:
 
 def error_text(reply: JsonObject) -> str | None:
     """The reply's own error: a top-level `error`, `ok: false` or `success: false`."""
-    if "error" in reply:
-        return str(reply["error"])
+    if reply.get("error"):
+        return str(reply["error"])[:MAX_ERROR_CHARACTERS]
     if reply.get("ok") is False or reply.get("success") is False:
-        return str(reply.get("message") or reply.get("code") or "the simulator refused")
+        said = reply.get("message") or reply.get("code") or "the simulator refused"
+        return str(said)[:MAX_ERROR_CHARACTERS]
     return None
 
 
 def _camera(row: JsonObject) -> CameraFrame:
     intrinsics = object_field(row, "intrinsics")
     role = row.get("role")
+    width, height = integer_field(row, "width"), integer_field(row, "height")
     return CameraFrame(
-        frame_id=text_field(row, "frame_id"),
-        width=integer_field(row, "width"),
-        height=integer_field(row, "height"),
-        rgb_png=_decoded(text_field(row, "rgb_base64"), "rgb_base64"),
-        depth_png=_decoded(text_field(row, "depth_base64"), "depth_base64")
-        if row.get("depth_base64")
-        else None,
+        frame_id=_frame_id(row),
+        width=width,
+        height=height,
+        rgb_png=_png(row, "rgb_base64", width, height),
+        depth_png=_png(row, "depth_base64", width, height) if row.get("depth_base64") else None,
         intrinsics=Intrinsics(
             fx=number_field(intrinsics, "fx"),
             fy=number_field(intrinsics, "fy"),
@@ -159,10 +188,37 @@ def _camera(row: JsonObject) -> CameraFrame:
     )
 
 
-def _decoded(text: str, name: str) -> bytes:
+def _frame_id(row: JsonObject) -> str:
     try:
-        return base64.b64decode(text.rpartition(",")[2] if text[:5] == "data:" else text)
-    except binascii.Error as error:
+        # It becomes part of the path under which the planner names the image.
+        return check_path_component(text_field(row, "frame_id"))
+    except FieldError:
+        raise
+    except ValueError as error:
+        raise FieldError(f"`frame_id`: {error}") from error
+
+
+def _png(row: JsonObject, name: str, width: int, height: int) -> bytes:
+    """The bytes of an image, which is still encoded but of the size that was said."""
+    content = _decoded(text_field(row, name), name)
+    try:
+        size = png_size(content)
+    except ImageError as error:
+        raise FieldError(f"`{name}`: {error}") from error
+    if size != (width, height):
+        raise FieldError(
+            f"`{name}` is an image of {size[0]} x {size[1]} pixels, but width and height say "
+            f"{width} x {height}"
+        )
+    return content
+
+
+def _decoded(text: str, name: str) -> bytes:
+    encoded = text.rpartition(",")[2] if text[:5] == "data:" else text
+    try:
+        # Line breaks are allowed in base64, anything else would be skipped without a word.
+        return binascii.a2b_base64("".join(encoded.split()), strict_mode=True)
+    except ValueError as error:
         raise FieldError(f"`{name}` is not base64") from error
 
 
@@ -200,11 +256,21 @@ def _world_from_camera(extrinsics: JsonObject) -> Matrix4:
     return (top[0], top[1], top[2], (0.0, 0.0, 0.0, 1.0))
 
 
+_LARGEST_ENTRY = 1.01
+"""No entry of a rotation matrix is above 1; what is said may be rounded."""
+
+
 def _rotation_rows(extrinsics: JsonObject) -> list[list[float]]:
     if extrinsics.get("mat") is not None:
         flat = numbers_field(extrinsics, "mat", length=9)
+        if any(abs(entry) > _LARGEST_ENTRY for entry in flat):
+            raise FieldError("`mat` must be a rotation, and no entry of one is above 1")
         return [flat[0:3], flat[3:6], flat[6:9]]
-    x, y, z, w = numbers_field(extrinsics, "quat_xyzw", length=4)
+    quaternion = numbers_field(extrinsics, "quat_xyzw", length=4)
+    norm = math.hypot(*quaternion)
+    if norm == 0 or not math.isfinite(norm):
+        raise FieldError("`quat_xyzw` must be a rotation, is as good as 0 or infinite")
+    x, y, z, w = (part / norm for part in quaternion)
     return [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
         [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],

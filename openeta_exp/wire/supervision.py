@@ -102,8 +102,9 @@ def _once(text: str) -> JsonValue:
             raise ValueError("a name is given twice")
         return fields
 
+    value = parse_json(text)
     json.loads(text, object_pairs_hook=unique)
-    return parse_json(text)
+    return value
 
 
 def _object(text: str) -> JsonObject:

@@ -161,6 +161,37 @@ async def test_a_lost_reply_to_a_motion_is_followed_by_a_look_and_not_by_a_secon
     assert told.diagnostics[0].code == "simulator_mcp_transport_timeout"
 
 
+async def test_a_success_whose_reply_was_lost_is_found_by_the_look_that_follows() -> None:
+    hook = broken("move_to", code="simulator_mcp_transport_timeout", unknown=True)
+    scenes = Scenes(prepared(before=hook, solved_by=1))
+
+    outcome = await run_episode(spec(), world=world(Saying(calls(MOVE)), scenes=scenes))
+
+    assert isinstance(outcome, EpisodeResult)
+    assert outcome.success
+
+
+async def test_an_episode_that_ended_in_a_lost_reply_without_a_reward_seen_has_no_verdict() -> None:
+    hook = broken("move_to", code="simulator_mcp_transport_timeout", unknown=True)
+    scenes = Scenes(prepared(before=hook, solved_by=1, rewards_once=True))
+
+    outcome = await run_episode(spec(), world=world(Saying(calls(MOVE)), scenes=scenes))
+
+    assert isinstance(outcome, EpisodeFailure)
+    assert outcome.code == "verdict_lost"
+
+
+async def test_an_end_long_after_a_lost_reply_is_a_verdict() -> None:
+    hook = broken("move_to", code="simulator_mcp_transport_timeout", unknown=True)
+    scenes = Scenes(prepared(before=hook, solved_by=0, ends_by=3))
+    planner = Saying(calls(MOVE), calls(OPEN), calls(OPEN))
+
+    outcome = await run_episode(spec(), world=world(planner, scenes=scenes))
+
+    assert isinstance(outcome, EpisodeResult)
+    assert outcome.stop_reason is StopReason.ENVIRONMENT_TERMINATED
+
+
 async def test_three_failed_looks_after_a_motion_end_without_a_verdict() -> None:
     scenes = Scenes(prepared(before=broken("observe"), shows=False))
 

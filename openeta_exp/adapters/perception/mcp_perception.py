@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -51,6 +50,7 @@ _CODES = {
     CallFailure.TIMEOUT: "perception_mcp_timeout",
     CallFailure.CONNECTION: "perception_mcp_connection_lost",
     CallFailure.PROTOCOL: "perception_mcp_invalid_response",
+    CallFailure.REFUSED: "perception_mcp_call_failed",
     CallFailure.TOOL: "perception_mcp_call_failed",
 }
 
@@ -182,7 +182,7 @@ class McpPerception:
                     code="remote_capability_missing",
                 )
             services[service] = {
-                "url": _public(connection.url),
+                "url": connection.public_url,
                 "tools": list(_TOOLS[service]),
             }
         return services
@@ -251,11 +251,3 @@ def _as_perception_error(service: str, error: McpCallError) -> PerceptionError:
 
 def _picture(png: bytes) -> JsonObject:
     return {"format": "png", "base64": encode(png)}
-
-
-def _public(url: str) -> str:
-    """Without user, password and query, which may be secret."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import anyio
 from pydantic import JsonValue
 
 from openeta_exp.adapters.mcp_connection import CallFailure, McpCallError, McpConnection
@@ -19,7 +20,7 @@ from openeta_exp.wire.json_fields import FieldError
 from openeta_exp.wire.openeta_tools import (
     error_text,
     parse_environment_reply,
-    parse_observation,
+    parse_reset,
     reached_target,
 )
 
@@ -29,6 +30,7 @@ _CODES = {
     CallFailure.TIMEOUT: "simulator_mcp_transport_timeout",
     CallFailure.CONNECTION: "simulator_mcp_transport_connection_lost",
     CallFailure.PROTOCOL: "simulator_mcp_invalid_response",
+    CallFailure.REFUSED: "simulator_mcp_call_failed",
     CallFailure.TOOL: "simulator_mcp_call_failed",
 }
 
@@ -41,6 +43,36 @@ class CallLimits:
     close_timeout_s: float = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentAddress:
+    """How a server is told which environment is meant.
+
+    Attributes:
+        session_id: As the server gave it; absent if it gave none. With one, servers find the
+            handle whatever connection a call comes over.
+    """
+
+    handle: str
+    session_id: JsonValue = None
+
+    @classmethod
+    def from_reply(cls, created: JsonObject) -> EnvironmentAddress:
+        """Raises: SimulatorError: The reply to `create_env` names no environment."""
+        handle = created.get("handle")
+        if not isinstance(handle, str) or not handle:
+            raise SimulatorError(
+                "create_env answered without a handle",
+                code=_CODES[CallFailure.PROTOCOL],
+                tool="create_env",
+            )
+        return cls(handle=handle, session_id=created.get("session_id") or None)
+
+    def to_json(self) -> JsonObject:
+        if self.session_id is None:
+            return {"handle": self.handle}
+        return {"handle": self.handle, "session_id": self.session_id}
+
+
 class McpSimulatorSession:
     """See `ports.simulator.SimulatorSession`."""
 
@@ -50,34 +82,34 @@ class McpSimulatorSession:
         *,
         spec: EpisodeSpec,
         execution_id: ExecutionId,
-        created: JsonObject,
+        address: EnvironmentAddress,
         limits: CallLimits,
     ) -> None:
         self._connection = connection
         self._spec = spec
         self._execution_id = execution_id
         self._limits = limits
-        self._handle = str(created["handle"])
-        self._address: JsonObject = {"handle": self._handle}
-        if created.get("session_id"):
-            # Without it, servers look for the handle under the connection they see.
-            self._address["session_id"] = created["session_id"]
+        self._handle = address.handle
+        self._address = address.to_json()
         self._calls = 0
         self._success_at_reset = False
         self._closed: Cleanup | None = None
+        self._closing = anyio.Lock()
 
     async def reset(self) -> Observation:
         reply = await self._send("reset_env", {"seed": self._spec.seed})
         try:
-            observation = parse_observation(reply)
+            observation = parse_reset(reply)
         except FieldError as error:
-            raise SimulatorError(f"reset_env: {error}", tool="reset_env") from error
+            raise SimulatorError(
+                f"reset_env: {error}", code=_CODES[CallFailure.PROTOCOL], tool="reset_env"
+            ) from error
         self._success_at_reset = observation.success_at_reset
         return observation
 
     async def observe(self) -> ToolResult:
         reply = await self._send("render_env", {})
-        return self._result(_OBSERVE, "render_env", reply)
+        return self._result(_OBSERVE, "render_env", reply, outcome_unknown=False)
 
     async def call(self, call: ToolCall) -> ToolResult:
         try:
@@ -92,7 +124,7 @@ class McpSimulatorSession:
         try:
             reply = await self._raw(remote.tool, remote.arguments)
         except McpCallError as error:
-            if error.failure is CallFailure.TOOL:
+            if error.failure is CallFailure.REFUSED:
                 return refused(
                     call,
                     ToolEffect.WORLD_MUTATING,
@@ -106,14 +138,17 @@ class McpSimulatorSession:
             return refused(
                 call, ToolEffect.WORLD_MUTATING, code="simulator_mcp_error", message=problem_text
             )
-        return self._result(call, remote.tool, reply)
+        return self._result(call, remote.tool, reply, outcome_unknown=True)
 
     async def close(self) -> Cleanup:
-        if self._closed is None:
-            # Claimed before the call, so that two closers never send two closes.
-            self._closed = Cleanup(status=CleanupStatus.CLOSED)
-            self._closed = await self._close_once()
-        return self._closed
+        async with self._closing:
+            if self._closed is None:
+                # Said before the call, so that a closer that is cancelled leaves no second close.
+                self._closed = Cleanup(
+                    status=CleanupStatus.FAILED, message="closing was interrupted"
+                )
+                self._closed = await self._close_once()
+            return self._closed
 
     async def _close_once(self) -> Cleanup:
         try:
@@ -129,7 +164,7 @@ class McpSimulatorSession:
 
     async def _raw(self, tool: str, arguments: JsonObject) -> JsonObject:
         return await self._connection.call(
-            tool, {**self._address, **arguments}, timeout_s=self._limits.call_timeout_s
+            tool, {**arguments, **self._address}, timeout_s=self._limits.call_timeout_s
         )
 
     async def _send(self, tool: str, arguments: JsonObject) -> JsonObject:
@@ -157,12 +192,17 @@ class McpSimulatorSession:
                 outcome_unknown=True,
             )
 
-    def _result(self, call: ToolCall, tool: str, reply: JsonObject) -> ToolResult:
+    def _result(
+        self, call: ToolCall, tool: str, reply: JsonObject, *, outcome_unknown: bool
+    ) -> ToolResult:
         try:
             world = parse_environment_reply(reply)
         except FieldError as error:
             raise SimulatorError(
-                f"{tool}: {error}", code="simulator_mcp_invalid_response", tool=tool
+                f"{tool}: {error}",
+                code=_CODES[CallFailure.PROTOCOL],
+                tool=tool,
+                outcome_unknown=outcome_unknown,
             ) from error
         receipt = EnvironmentReceipt(
             execution_id=self._execution_id,

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from openeta_exp.adapters.mcp_connection import McpCallError, McpConnection, Transport
 from openeta_exp.adapters.simulator.mcp_session import (
     CallLimits,
+    EnvironmentAddress,
     McpSimulatorSession,
     as_simulator_error,
 )
@@ -72,17 +73,19 @@ class McpSimulator:
         missing = sorted(REQUIRED_TOOLS - names)
         if missing:
             raise SimulatorError(
-                f"the simulator at {self._connection.url} lacks the tools {missing}",
+                f"the simulator at {self._connection.public_url} lacks the tools {missing}",
                 code="remote_capability_missing",
             )
-        return {"url": self._connection.url, "tools": list[JsonValue](sorted(names))}
+        return {"url": self._connection.public_url, "tools": list[JsonValue](sorted(names))}
 
     async def knows(self, env_id: str) -> bool:
         reply = await self._ask("search_envs", {"query": env_id})
         try:
             return any(row.get("id") == env_id for row in objects_field(reply, "results"))
         except FieldError as error:
-            raise SimulatorError(f"search_envs: {error}") from error
+            raise SimulatorError(
+                f"search_envs: {error}", code="simulator_mcp_invalid_response", tool="search_envs"
+            ) from error
 
     @asynccontextmanager
     async def open(
@@ -102,13 +105,11 @@ class McpSimulator:
                 "session_id": str(execution_id),
             },
         )
-        if not created.get("handle"):
-            raise SimulatorError("create_env answered without a handle", tool="create_env")
         session = McpSimulatorSession(
             self._connection,
             spec=spec,
             execution_id=execution_id,
-            created=created,
+            address=EnvironmentAddress.from_reply(created),
             limits=self._limits,
         )
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolSpec
+from openeta_exp.wire.json_fields import finite_number
 
 _NUMBER: JsonObject = {"type": "number"}
 _POSE: JsonObject = {
@@ -98,7 +98,7 @@ def remote_call(call: ToolCall) -> RemoteCall:
     if call.name == MOVE_TO.name:
         return RemoteCall(tool="move_to", arguments=_move_arguments(call.arguments))
     if call.name == FOLLOW.name:
-        return RemoteCall(tool="follow_eef_trajectory", arguments=dict(call.arguments))
+        return RemoteCall(tool="follow_eef_trajectory", arguments=_follow_arguments(call.arguments))
     if call.name == GRIPPER.name:
         return _gripper_call(call.arguments)
     raise CallArgumentError(f"{call.name} is no tool of the simulator")
@@ -116,10 +116,16 @@ def _move_arguments(given: JsonObject) -> JsonObject:
     if len(angles) not in (0, 3):
         raise CallArgumentError("give roll, pitch and yaw in degrees together, or none of them")
     arguments.update({name: _finite(pose, name) for name in angles})
-    for name in ("num_steps", "tolerance", "ori_tolerance", "enable_collision_check"):
+    for name in ("num_steps", "tolerance", "ori_tolerance"):
         if given.get(name) is not None:
             arguments[name] = given[name]
     return arguments
+
+
+def _follow_arguments(given: JsonObject) -> JsonObject:
+    """Only what a trajectory is made of: not the handle of another episode, nor what is shown."""
+    names = ("trajectory", "num_steps_per_waypoint", "tolerance", "ori_tolerance")
+    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def _gripper_call(given: JsonObject) -> RemoteCall:
@@ -134,6 +140,7 @@ def _gripper_call(given: JsonObject) -> RemoteCall:
 
 def _finite(source: JsonObject, name: str) -> float:
     value: JsonValue = source.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise CallArgumentError(f"target_pose.{name} must be a finite number, not {value!r}")
-    return float(value)
+    number = finite_number(value)
+    if number is None:
+        raise CallArgumentError(f"target_pose.{name} must be a finite number, not {value!r:.60}")
+    return number

@@ -50,7 +50,9 @@ _DONE_NOTE = "the episode is over: nothing moved, reset_env starts the next one"
 
 
 class Environment:
-    """Episodes of one backend, one at a time. Reward 1 once, on the checker's word only.
+    """Episodes of one backend, one at a time.
+
+    An action is rewarded with 1 once, on the checker's word only; observations repeat it.
 
     Frames are rendered when an observation is returned, never in between.
     """
@@ -140,6 +142,7 @@ class Environment:
                 state_digest=observing.state_digest(self._backend.data),
                 frames=frames,
                 success_at_reset=self._success_at_reset,
+                reward=1.0 if self._terminated else 0.0,
                 terminated=self._terminated,
                 truncated=self._truncated,
             ),

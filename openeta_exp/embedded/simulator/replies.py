@@ -114,6 +114,8 @@ class ObservationMetadata(Record):
     """Camera name to SHA-256 of its RGB PNG bytes; the key of `GET /frames/{sha256}`."""
     success_at_reset: bool
     """The checker was already satisfied before anything moved."""
+    reward: float
+    """1 once the checker was satisfied since reset, so that no success is lost with a reply."""
     terminated: bool
     truncated: bool
     object_quaternion_order: Literal["xyzw"] = "xyzw"
