@@ -91,7 +91,8 @@ def _worse(draw: st.DrawFn, value: JsonValue) -> JsonValue:
     if isinstance(value, list) and value and draw(st.booleans()):
         index = draw(st.integers(0, len(value) - 1))
         return [*value[:index], _worse(draw, value[index]), *value[index + 1 :]]
-    return draw(ODD)
+    odd: JsonValue = draw(ODD)
+    return odd
 
 
 def objects(**fields: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
