@@ -108,6 +108,9 @@ class GenerationStarted(Record):
     experiment_id: str
     generation: int
     baseline: ArtifactTree
+    behaviour: JsonObject = Field(default_factory=dict)
+    design: JsonObject = Field(default_factory=dict)
+    """Both as in the generation's record, so that the journal knows them without its folder."""
     at_s: float
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.record import Record
+from openeta_exp.errors import SettingsError
 
 
 class GenerationRecord(Record):
@@ -26,10 +27,24 @@ def differences(before: GenerationRecord, now: GenerationRecord) -> tuple[str, .
     found: list[str] = []
     if before.baseline_digest != now.baseline_digest:
         found.append(f"baseline: {before.baseline_digest[:12]} became {now.baseline_digest[:12]}")
-    found += _changes(before.behaviour, now.behaviour)
+    if before.behaviour:
+        found += _changes(before.behaviour, now.behaviour)
     if before.design and now.design:
         found += _changes(before.design, now.design)
     return tuple(found)
+
+
+def check_unchanged(before: GenerationRecord, now: GenerationRecord) -> None:
+    """Raises: SettingsError: Listing every difference."""
+    changed = differences(before, now)
+    if changed:
+        raise SettingsError(
+            [
+                f"experiment_id = {now.experiment_id}: has begun with other settings; use "
+                "another experiment_id, or go back to them:",
+                *(f"  {line}" for line in changed),
+            ]
+        )
 
 
 def _changes(before: JsonObject, now: JsonObject) -> list[str]:

@@ -15,7 +15,7 @@ from openeta_exp.domain.generation import (
     GenerationResult,
     LaneResult,
 )
-from openeta_exp.domain.lineage import GenerationRecord
+from openeta_exp.domain.lineage import GenerationRecord, check_unchanged
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.training import TrainingEvidence, training_episodes
@@ -121,6 +121,8 @@ class GenerationEngine:
                     experiment_id=plan.experiment_id,
                     generation=generation,
                     baseline=tree,
+                    behaviour=plan.behaviour,
+                    design=plan.design,
                     at_s=self.workshop.observers.clock.unix_s(),
                 )
             )
@@ -144,16 +146,18 @@ class GenerationEngine:
 
     def _begin(self, generation: int, tree: ArtifactTree) -> None:
         plan = self.workshop.plan
-        self.store.begin_generation(
-            GenerationRecord(
-                experiment_id=plan.experiment_id,
-                generation=generation,
-                baseline_digest=tree.content_digest,
-                behaviour=plan.behaviour,
-                design=plan.design,
-            ),
-            tree,
+        record = GenerationRecord(
+            experiment_id=plan.experiment_id,
+            generation=generation,
+            baseline_digest=tree.content_digest,
+            behaviour=plan.behaviour,
+            design=plan.design,
         )
+        before = self.workshop.lineage.begun.get(generation)
+        if before is not None:
+            # Also by the journal: what it holds was measured then, and its folder can be deleted.
+            check_unchanged(before, record)
+        self.store.begin_generation(record, tree)
 
     async def _train(self, generation: int, tree: ArtifactTree) -> BatchRun:
         plan, observers = self.workshop.plan, self.workshop.observers

@@ -22,6 +22,7 @@ from openeta_exp.domain.event import (
 )
 from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.training import EarlierCandidate
 from openeta_exp.domain.verdict import Effect
@@ -45,6 +46,8 @@ class LineageHistory:
         """What episodes that authors ran came to, in order, by batch."""
         self.reviews: dict[Step, Review] = {}
         self.comparisons: dict[str, ComparisonEnded] = {}
+        self.begun: dict[int, GenerationRecord] = {}
+        """What generations started from, as it was when they did."""
         self.generations: dict[int, GenerationResult] = {}
         self.promoted: set[str] = set()
         """Comparisons whose promotion is on record."""
@@ -57,8 +60,9 @@ class LineageHistory:
     def take(self, event: Event) -> None:
         """Remember a fact. Facts come in the order of the journal."""
         match event:
-            case GenerationStarted(baseline=tree):
+            case GenerationStarted(baseline=tree, generation=generation):
                 self._trees[tree.content_digest] = tree
+                self.begun.setdefault(generation, _record(event))
             case Promoted(promotion=promotion, tree=tree):
                 self._trees[tree.content_digest] = tree
                 self.promoted.add(promotion.comparison_id)
@@ -149,6 +153,16 @@ class LineageHistory:
         ended = [event for event in self.comparisons.values() if event.stage == "held-out"]
         ordered = sorted(ended, key=lambda event: event.comparison_id)
         return [event for event in ordered if event.comparison_id < before]
+
+
+def _record(started: GenerationStarted) -> GenerationRecord:
+    return GenerationRecord(
+        experiment_id=started.experiment_id,
+        generation=started.generation,
+        baseline_digest=started.baseline.content_digest,
+        behaviour=started.behaviour,
+        design=started.design,
+    )
 
 
 class Lineage(LineageHistory):

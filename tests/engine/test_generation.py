@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.training import TrainingEvidence
 from openeta_exp.engine.batch import RunEpisode
 from openeta_exp.engine.generation import GenerationEngine
+from openeta_exp.errors import SettingsError
 from openeta_exp.ports.author import Author, Reviewer, Workbench
 from openeta_exp.ports.store import Journal
 from tests import batches
@@ -260,6 +261,33 @@ async def test_a_lineage_on_disk_is_found_again_by_another_process(tmp_path: Pat
 
     assert essence(after) == essence(before)
     assert episodes == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"tree": tree_of(strategy(7))}, "baseline: "),
+        ({"design": {"gate": {"alpha": 0.2}}}, "gate.alpha: 0.05 became 0.2"),
+        (
+            {"behaviour": {"planner": {"model": "other"}}},
+            "planner.model: 'scripted-planner' became",
+        ),
+    ],
+)
+async def test_what_an_experiment_began_with_is_known_even_if_its_folder_was_deleted(
+    changes: Mapping[str, object], difference: str
+) -> None:
+    journal = MemoryJournal()
+    planned = replace(plan(generations=1), design={"gate": {"alpha": 0.05}})
+    await lineage_engine(planned, journal, close_steps=[16]).run()
+    changed = replace(planned, **changes)  # type: ignore[arg-type]
+
+    with pytest.raises(SettingsError, match="has begun with other settings") as caught:
+        await lineage_engine(changed, journal, close_steps=[16]).run()
+
+    assert len(caught.value.problems) == 2
+    assert difference in caught.value.problems[1]
+    await lineage_engine(planned, journal, close_steps=[16]).run()
 
 
 def test_a_gate_that_cannot_decide_is_no_gate() -> None:

@@ -135,10 +135,8 @@ async def test_generations_are_told_with_every_verdict_in_its_own_words() -> Non
 async def test_the_tokens_of_a_journal_are_those_of_its_episodes_authors_and_reviewers() -> None:
     _, events = await lineage(16)
     used = TokenUsage(total_tokens=1_000)
-    proposed, reviewed = (
-        next(each for each in events if isinstance(each, kind))
-        for kind in (CandidateProposed, CandidateReviewed)
-    )
+    proposed = next(each for each in events if isinstance(each, CandidateProposed))
+    reviewed = next(each for each in events if isinstance(each, CandidateReviewed))
     proposal = proposed.proposal.model_copy(update={"usage": used})
     events[events.index(proposed)] = proposed.model_copy(update={"proposal": proposal})
     review = reviewed.review.model_copy(update={"usage": used})

@@ -13,7 +13,7 @@ from openeta_exp.adapters.store.session_log import FolderSessionLogs, Frames
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.identity import SessionId
-from openeta_exp.domain.lineage import GenerationRecord, differences
+from openeta_exp.domain.lineage import GenerationRecord, check_unchanged
 from openeta_exp.errors import SettingsError, StoreError
 
 
@@ -57,15 +57,7 @@ class FolderExperimentStore:
             before = GenerationRecord.from_json(text)
         except ValidationError as error:
             raise SettingsError(f"{path}: is damaged: {error.errors()[0]['msg']}") from error
-        changed = differences(before, now)
-        if changed:
-            raise SettingsError(
-                [
-                    f"experiment_id = {now.experiment_id}: has begun with other settings; use "
-                    "another experiment_id, or go back to them:",
-                    *(f"  {line}" for line in changed),
-                ]
-            )
+        check_unchanged(before, now)
         return before
 
     def sessions(self, *, generation: int, phase: str) -> FolderSessionLogs:
