@@ -20,6 +20,7 @@ from openeta_exp.domain.record import Record
 from openeta_exp.domain.summary import (
     BatchSummary,
     EpisodeStatus,
+    Rate,
     in_manifest_order,
     status_of,
     summarise,
@@ -190,7 +191,7 @@ def _batch_table(batches: tuple[InspectedBatch, ...]) -> Table:
         table.add_column(name, overflow="fold")
     for name in ("runs", "ended", "solved"):
         table.add_column(name, justify="right")
-    table.add_column("rate over all")
+    table.add_column("rate of ended")
     for batch in batches:
         tally = batch.summary.tally
         table.add_row(
@@ -201,7 +202,7 @@ def _batch_table(batches: tuple[InspectedBatch, ...]) -> Table:
             str(batch.runs),
             f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
             str(tally.success_count),
-            percent(batch.summary.success_over_all),
+            percent(_rate_of_ended(batch.summary)),
         )
     return table
 
@@ -213,7 +214,7 @@ def _arm_table(batches: tuple[InspectedBatch, ...]) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("ended", "solved"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rate", no_wrap=True)
+    table.add_column("rate of ended", no_wrap=True)
     for batch in batches:
         tally = batch.summary.tally
         table.add_row(
@@ -222,9 +223,17 @@ def _arm_table(batches: tuple[InspectedBatch, ...]) -> Table:
             batch.state if batch.runs == 1 else f"{batch.state}, run {batch.runs}",
             f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
             str(tally.success_count),
-            percent(batch.summary.success_over_all),
+            percent(_rate_of_ended(batch.summary)),
         )
     return table
+
+
+def _rate_of_ended(summary: BatchSummary) -> Rate:
+    """A broken episode counts as not solved; one that has not ended says nothing yet."""
+    tally = summary.tally
+    ended = tally.episode_count - tally.unfinished_count
+    bounds = wilson(tally.success_count, ended)
+    return Rate(count=tally.success_count, of=ended, low=bounds.low, high=bounds.high)
 
 
 def _episodes(batch: InspectedBatch) -> list[RenderableType]:

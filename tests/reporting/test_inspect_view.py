@@ -11,6 +11,7 @@ from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.event import (
     CandidateProposed,
     CandidateReviewed,
+    EpisodeEnded,
     EpisodeStarted,
     Event,
 )
@@ -101,6 +102,25 @@ def test_the_json_form_is_read_back_whole(tmp_path: Path) -> None:
 
     assert Inspection.from_json(inspection.to_json()) == inspection
     assert inspection.event_count == 6
+
+
+@pytest.mark.anyio
+async def test_the_rate_of_an_arm_that_is_still_running_is_of_what_has_ended() -> None:
+    _, events = await lineage(16)
+    held_out = [
+        at
+        for at, event in enumerate(events)
+        if isinstance(event, EpisodeEnded) and event.batch_id.endswith("held-out-candidate")
+    ]
+
+    inspection = inspection_of(*events[: held_out[2] + 1])
+
+    (arm_,) = (each for each in inspection.batches if each.short_id.endswith("held-out-candidate"))
+    assert arm_.state is BatchState.OPEN
+    solved = arm_.summary.tally.success_count
+    (line,) = (each for each in shown(inspection).splitlines() if "held-out-candidate" in each)
+    assert f"3/{arm_.summary.tally.episode_count} " in line
+    assert f"{100 * solved / 3:.0f} %" in line
 
 
 @pytest.mark.parametrize("count", [0, 1])
