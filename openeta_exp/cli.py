@@ -7,8 +7,10 @@ outside broke or a cap of `money` was reached (0 for `iterate`, which stops ther
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,8 +26,9 @@ from openeta_exp.composition import (
     conf_dir,
     load_job_settings,
 )
-from openeta_exp.errors import InfrastructureError, SpendingCapError, UserError
+from openeta_exp.errors import InfrastructureError, SpendingCapError, StoreError, UserError
 from openeta_exp.multirun import find_plugins, with_launcher
+from openeta_exp.wire.override_text import override_text
 
 if TYPE_CHECKING:
     from openeta_exp.settings.experiment import ExperimentSettings
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 EXIT_INVALID_INPUT = 2
 EXIT_INFRASTRUCTURE = 3
 EXIT_INTERRUPTED = 130
+_READING = ("command=inspect", "command=pending", "command=power", "command=validate")
 
 
 def main() -> None:
@@ -55,16 +59,44 @@ def run(arguments: Sequence[str]) -> int:
 def _compose_and_start(job: Callable[[DictConfig], None], arguments: Sequence[str]) -> int:
     # Hydra would print its own errors its own way, and end with exit code 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    sys.argv[1:] = with_launcher(as_additions(arguments))
-    find_plugins()
-    start = hydra.main(
-        version_base=VERSION_BASE, config_path=str(conf_dir()), config_name="config"
-    )(job)
-    try:
-        start()
-    except COMPOSITION_ERRORS as error:
-        raise composition_error(error, arguments) from error
+    begun = False
+
+    def begin(config: DictConfig) -> None:
+        nonlocal begun
+        begun = True
+        job(config)
+
+    with contextlib.ExitStack() as stack:
+        sys.argv[1:] = with_launcher(_without_trace(as_additions(arguments), stack))
+        find_plugins()
+        start = hydra.main(
+            version_base=VERSION_BASE, config_path=str(conf_dir()), config_name="config"
+        )(begin)
+        try:
+            start()
+        except COMPOSITION_ERRORS as error:
+            raise composition_error(error, arguments) from error
+        except OSError as error:
+            if begun:
+                raise
+            # Hydra makes its own folder below `output_root` before anything of ours is asked.
+            raise StoreError(
+                f"{error.filename or 'output_root'}: cannot be written: {error.strerror or error}; "
+                "choose another output_root"
+            ) from error
     return 0
+
+
+def _without_trace(arguments: Sequence[str], stack: contextlib.ExitStack) -> list[str]:
+    """The arguments; a command that only reads leaves nothing of Hydra's below `output_root`."""
+    reading = next((each for each in arguments if each in _READING), None)
+    if reading is None or any("hydra.run.dir=" in each for each in arguments):
+        return list(arguments)
+    # A folder is made in any case, and what is inspected may lie where nothing can be written.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="openeta-exp-"))
+    place = arguments.index(reading)
+    run_dir = f"hydra.run.dir={override_text(folder)}"
+    return [*arguments[:place], run_dir, *arguments[place:]]
 
 
 def execute(settings: ExperimentSettings) -> int:

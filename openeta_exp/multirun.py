@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from openeta_exp.assembly.sweep import AskedJob
 
 
+_FLAGS = ("-m", "--multirun")
+
+
 def with_launcher(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with the launcher that runs generations in order where they are swept."""
-    is_multirun = any(each in ("-m", "--multirun", "hydra.mode=MULTIRUN") for each in arguments)
+    """The arguments, with the launcher that runs generations in order where they are swept.
+
+    `-m` goes first: argparse refuses whatever stands on the other side of it.
+    """
+    flags = [each for each in arguments if each in _FLAGS]
+    arguments = [*flags, *(each for each in arguments if each not in _FLAGS)]
+    is_multirun = bool(flags) or "hydra.mode=MULTIRUN" in arguments
     names = [each.lstrip("+~").partition("=")[0] for each in arguments]
     if not is_multirun or "generation" not in names or "hydra/launcher" in names:
         return list(arguments)

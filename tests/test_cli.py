@@ -61,6 +61,27 @@ def test_an_unknown_option_gets_one_clear_sentence_and_exit_code_2(tmp_path: Pat
     )
 
 
+def test_a_place_that_cannot_be_written_is_named_in_one_sentence_with_exit_code_3(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+
+    ran = program("command=track", "output_root=file/below", cwd=tmp_path)
+
+    assert ran.returncode == 3
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("file/below")
+    assert line.endswith("cannot be written: Not a directory; choose another output_root")
+
+
+@pytest.mark.parametrize("command", ["inspect", "pending", "power", "validate"])
+def test_a_command_that_only_reads_leaves_nothing_behind(command: str, tmp_path: Path) -> None:
+    ran = program(f"command={command}", cwd=tmp_path)
+
+    assert "Traceback" not in ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_manifest_is_read_where_the_command_is_started(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(json.dumps([{**ROWS[0], "seed": True}]), encoding="utf-8")
 

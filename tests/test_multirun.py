@@ -33,6 +33,12 @@ def test_other_command_lines_keep_theirs(line: str) -> None:
     assert with_launcher(line.split()) == line.split()
 
 
+def test_sweeping_may_be_asked_for_anywhere_on_the_line() -> None:
+    line = with_launcher(["command=iterate", "--multirun", "generation=range(3)"])
+
+    assert line == ["--multirun", "command=iterate", LAUNCHER, "generation=range(3)"]
+
+
 def test_hydra_finds_the_launcher_from_any_directory(tmp_path: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "openeta_exp", "--info", "plugins"],

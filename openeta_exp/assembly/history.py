@@ -96,13 +96,20 @@ def inspect(settings: ExperimentSettings, asked: InspectSettings) -> int:
 
 
 def track(settings: ExperimentSettings) -> int:
-    """Project the journal to the tracking server again; what is shown already is left alone."""
+    """Project the journal to the tracking server again; what is shown already is left alone.
+
+    Raises:
+        SettingsError: There is no such experiment, or nowhere to track to.
+        StoreError: Not everything could be shown.
+    """
     if isinstance(settings.tracking, NoTrackingSettings):
         raise SettingsError("tracking = none: there is nowhere to track to; use tracking=mlflow")
     from openeta_exp.assembly.tracking import open_tracker
 
-    with (
-        reading_journal(settings) as (journal, _),
-        open_tracker(settings, Console(), journal=journal),
-    ):
-        return 0
+    console = Console()
+    with reading_journal(settings) as (journal, path):
+        if next(journal.events(), None) is None:
+            console.note(f"{path}: holds nothing to show yet")
+            return 0
+        with open_tracker(settings, console, journal=journal, required=True):
+            return 0

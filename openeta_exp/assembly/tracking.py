@@ -26,9 +26,16 @@ PROJECTOR = "openeta_exp.assembly.projector"
 
 @contextmanager
 def open_tracker(
-    settings: ExperimentSettings, console: Console, *, journal: Journal
+    settings: ExperimentSettings, console: Console, *, journal: Journal, required: bool = False
 ) -> Iterator[Tracker]:
-    """The tracker, told first what the journal holds already; drained and named at the end."""
+    """The tracker, told first what the journal holds already; drained and named at the end.
+
+    Args:
+        required: Whether it is the caller's whole purpose that everything is shown.
+
+    Raises:
+        StoreError: It was required, and not everything is shown.
+    """
     tracker, timeout_s = _tracker(settings)
     tracker.publish(journal.events())
     try:
@@ -36,6 +43,11 @@ def open_tracker(
     finally:
         place = tracker.close(timeout_s=timeout_s)
     if place is None:
+        if required:
+            raise StoreError(
+                f"experiment_id = {settings.experiment_id}: is not shown in full; the same "
+                "command tries again"
+            )
         return
     console.note(f"tracked     {place}   (look at it with {UI_COMMAND})")
     compare = tracker.compare_link
