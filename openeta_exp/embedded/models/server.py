@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import anyio
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -27,6 +27,8 @@ from openeta_exp.wire.scripted_models import FAULTS_SEPARATOR
 
 FAULTS_HEADER = "x-openeta-faults"
 """A faults line for one request; takes the place of the server's own."""
+_GONE = 499
+"""What nginx puts down for a client that did not wait; nobody receives it."""
 
 
 def create_app(
@@ -71,6 +73,9 @@ class _ModelService:
             name, _, suffix = chat.model.partition(FAULTS_SEPARATOR)
             line = request.headers.get(FAULTS_HEADER) or suffix
             plan = parse_faults(line) if line else self._faults
+        except ClientDisconnect:
+            # Whoever asked has been interrupted, in the middle of what it sent.
+            return Response(status_code=_GONE)
         except (ChatFormatError, ValueError) as error:
             return _error(400, str(error), kind="invalid_request_error")
         if name not in self._models:
@@ -82,7 +87,7 @@ class _ModelService:
         fault = plan.fault(self._requests[plan])
         if fault is FaultKind.STALL:
             await _until_disconnect(request)
-            return Response(status_code=499)
+            return Response(status_code=_GONE)
         response = _refusal(fault, plan, request) or self._answer(chat, name, fault)
         # The answer leaves so long after the request came, however long the thinking took.
         await anyio.sleep_until(arrived_s + plan.latency_s)

@@ -12,6 +12,7 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.types import Message, Scope
 
 from openeta_exp.embedded.models.registry import MODELS
 from openeta_exp.embedded.models.server import FAULTS_HEADER, create_app
@@ -51,6 +52,28 @@ async def test_every_registered_model_is_listed_and_answers_with_an_object(
         assert reply.model == name
         assert reply.choices[0].finish_reason == "stop"
         assert isinstance(json.loads(reply.choices[0].message.content or ""), dict)
+
+
+async def test_a_client_that_is_interrupted_while_it_asks_leaves_no_traceback() -> None:
+    app = create_app()
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "headers": [],
+        "query_string": b"",
+    }
+    await app(scope, receive, send)
+
+    assert [each.get("status") for each in sent] == [499, None]
 
 
 async def test_usage_counts_a_quarter_of_the_bytes(client: openai.AsyncOpenAI) -> None:
