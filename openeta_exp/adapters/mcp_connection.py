@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -157,7 +158,7 @@ class McpConnection:
     async def _send(
         self, tool: str, request: CallToolRequest | ListToolsRequest, result_type: type[ResultT]
     ) -> ResultT:
-        """Raises: _NeverRunError: If the server certainly did not run it, and the connection is gone."""
+        """Raises: _NeverRunError: The server surely did not run it; the connection is gone."""
         from mcp import MCPError
 
         from openeta_exp.adapters.mcp_http import ATTEMPT, Attempt
@@ -246,6 +247,7 @@ class McpConnection:
         trust_env = urlsplit(self.url).hostname not in _LOOPBACK
         http = McpHttpClient(link.traffic, trust_env=trust_env)
         if self._sse:
+            _lift_event_limit()
             transport = sse_client(self.url, httpx_client_factory=lambda *_, **__: http)
             # The answer to a message that was not taken would be waited for until the timeout.
             link.traffic.on_refused_post = link.release.set
@@ -280,6 +282,18 @@ class _NeverRunError(Exception):
 def load_mcp() -> None:
     """Import the SDK now rather than with the first call; it takes a second of CPU."""
     import mcp.client.streamable_http  # noqa: F401
+
+
+def _lift_event_limit() -> None:
+    """Let an event be longer than a MiB, as two cameras of 512 x 512 pixels are.
+
+    `streamable_http_client` has a parameter for it, `sse_client` has none and would end.
+    """
+    from mcp.client import sse
+
+    opened = vars(sse)["sse_within_origin"]
+    if not isinstance(opened, partial):
+        vars(sse)["sse_within_origin"] = partial(opened, max_event_size=None)
 
 
 def _closed(error: MCPError) -> bool:

@@ -10,6 +10,8 @@ import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
+from openeta_exp.embedded.listening import listen
+
 
 class _Told(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
@@ -24,7 +26,7 @@ class _Told(uvicorn.Server):
 @asynccontextmanager
 async def on_loopback(app: ASGIApp, *, port: int = 0) -> AsyncIterator[int]:
     """Serve and give the port."""
-    listener = socket.create_server(("127.0.0.1", port))
+    listener = listen("127.0.0.1", port)
     config = uvicorn.Config(
         app, log_level="error", lifespan="off", access_log=False, timeout_graceful_shutdown=1
     )

@@ -123,6 +123,13 @@ def text(content: str, *, is_error: bool = False) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=content)], is_error=is_error)
 
 
+async def turns_of_the_loop() -> None:
+    """Let every other task see what has happened. (`wait_all_tasks_blocked` looks every 100 ms,
+    just as uvicorn wakes up every 100 ms, and may find it awake for a minute.)"""
+    for _ in range(100):
+        await anyio.lowlevel.checkpoint()
+
+
 async def never() -> Answer:
     """An answer that does not come."""
     await anyio.sleep_forever()

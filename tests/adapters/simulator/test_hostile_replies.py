@@ -28,6 +28,7 @@ from tests.adapters.simulator.hostile_server import (
     never,
     png,
     text,
+    turns_of_the_loop,
 )
 from tests.worlds import MOVE, OPEN
 
@@ -441,7 +442,7 @@ async def test_every_closer_hears_how_the_one_close_went(hostile: Hostile) -> No
             group.start_soon(close)
             await hostile.beginning("close_env").wait()
             group.start_soon(close)
-            await anyio.wait_all_tasks_blocked()
+            await turns_of_the_loop()
             go_on.set()
 
     assert [(each.status, each.message) for each in said] == [(CleanupStatus.FAILED, "stuck")] * 2
