@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +18,11 @@ from openeta_exp.errors import SettingsError, StoreError
 
 
 class FolderPausedEpisodes:
-    """See `ports.interactions.PausedEpisodes`. One file per session, named by it."""
+    """See `ports.interactions.PausedEpisodes`. One file per session, named by it.
+
+    A claimed file is complete from its first moment, answer included: a process that dies while
+    it claims leaves the question pending, or answered, or both, and never an answer lost.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._pending = folder / "pending"
@@ -26,24 +32,37 @@ class FolderPausedEpisodes:
         _write(self._pending / _file(paused), paused)
 
     def pending(self) -> Iterable[PausedEpisode]:
-        return _read_all(self._pending)
+        claimed = {each.interaction.interaction_id for each in self.claimed()}
+        return [
+            each
+            for each in _read_all(self._pending)
+            if each.interaction.interaction_id not in claimed
+        ]
 
     def claimed(self) -> Iterable[PausedEpisode]:
         return _read_all(self._claimed)
 
     def claim(self, paused: PausedEpisode, answer: AnsweredQuestion) -> PausedEpisode:
-        claimed = self._claimed / _file(paused)
+        pending, claimed = self._pending / _file(paused), self._claimed / _file(paused)
+        answered = paused.model_copy(update={"answer": answer})
+        draft = claimed.with_name(f".{uuid.uuid4().hex}.tmp")
+        _write(draft, answered)
         try:
-            self._claimed.mkdir(parents=True, exist_ok=True)
-            (self._pending / _file(paused)).rename(claimed)
-        except FileNotFoundError as error:
+            if not pending.exists():
+                raise FileExistsError
+            os.link(draft, claimed)
+            pending.unlink(missing_ok=True)
+        except FileExistsError as error:
             raise SettingsError(
                 f"interaction_id = {paused.interaction.interaction_id}: somebody else has just "
                 "answered it"
             ) from error
         except OSError as error:
             raise StoreError(f"{claimed}: cannot be written: {error.strerror or error}") from error
-        return self.answer(paused, answer)
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+        return answered
 
     def answer(self, paused: PausedEpisode, answer: AnsweredQuestion) -> PausedEpisode:
         answered = paused.model_copy(update={"answer": answer})
@@ -53,10 +72,17 @@ class FolderPausedEpisodes:
     def done(self, paused: PausedEpisode) -> None:
         path = self._claimed / _file(paused)
         try:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+            if paused.interaction.interaction_id in self._stale():
+                (self._pending / _file(paused)).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: cannot be removed: {error.strerror or error}") from error
+
+    def _stale(self) -> set[str]:
+        """Questions that were claimed by a process that died before it removed the pending file."""
+        claimed = {each.interaction.interaction_id for each in self.claimed()}
+        pending = {each.interaction.interaction_id for each in _read_all(self._pending)}
+        return claimed & pending
 
 
 def _file(paused: PausedEpisode) -> str:

@@ -69,6 +69,43 @@ def test_of_many_who_claim_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
     assert all("somebody else has just answered" in sentence for sentence in refused)
 
 
+def test_a_process_that_dies_while_it_claims_leaves_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, question = FolderPausedEpisodes(tmp_path), paused()
+    records.keep(question)
+
+    def die(path: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", die)
+        with pytest.raises(KeyboardInterrupt):
+            records.claim(question, answered(question))
+
+    (claimed,) = records.claimed()
+    assert claimed.answer == answered(question)
+    assert list(records.pending()) == []
+    records.done(claimed)
+    assert list(records.pending()) == list(records.claimed()) == []
+
+
+def test_a_session_that_asks_again_keeps_its_new_question_when_the_old_one_is_done(
+    tmp_path: Path,
+) -> None:
+    records, question = FolderPausedEpisodes(tmp_path), paused()
+    records.keep(question)
+    claimed = records.claim(question, answered(question))
+    interaction = question.interaction.model_copy(update={"interaction_id": "another"})
+    outcome = question.outcome.model_copy(update={"interaction": interaction})
+    again = question.model_copy(update={"outcome": outcome})
+
+    records.keep(again)
+    records.done(claimed)
+
+    assert list(records.pending()) == [again]
+
+
 def test_a_damaged_record_is_named_and_not_skipped(tmp_path: Path) -> None:
     (tmp_path / "pending").mkdir()
     (tmp_path / "pending" / "one-1.json").write_text('{"half": ', encoding="utf-8")
