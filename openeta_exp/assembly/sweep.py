@@ -55,8 +55,13 @@ def sweep(asked: Sequence[AskedJob]) -> int:
     """Run the jobs, show how the lineages compare, and return the exit code.
 
     Raises:
-        SettingsError: Two lineages cannot be told apart by a directory name.
+        SettingsError: There is no job, or two lineages cannot be told apart by a directory name.
     """
+    if not asked:
+        raise SettingsError(
+            "command line: the sweep has no job: one of the swept fields has no value, as in "
+            "range(0); give it one"
+        )
     console = Console()
     lineages = [_named(lineage) for lineage in _grouped(asked)]
     at_once = min(len(lineages), *(each.settings.concurrency.lineages for each in asked))

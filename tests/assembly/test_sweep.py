@@ -13,11 +13,12 @@ from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.assembly.history import read_lineage
 from openeta_exp.assembly.provenance import behaviour
 from openeta_exp.assembly.splits import design, read_splits
-from openeta_exp.assembly.sweep import AskedJob, is_finished
+from openeta_exp.assembly.sweep import AskedJob, is_finished, sweep
 from openeta_exp.assembly.world import baseline_tree
 from openeta_exp.composition import compose_settings
 from openeta_exp.engine.generation import GenerationEngine
 from openeta_exp.engine.lineage_plan import LineagePlan
+from openeta_exp.errors import SettingsError
 from openeta_exp.settings.experiment import ExperimentSettings
 from tests.generations import lineage_engine, plan
 
@@ -120,3 +121,8 @@ async def test_what_a_lineage_came_to_is_read_from_its_folder(tmp_path: Path) ->
     assert list(known.generations) == [0, 1]
     assert len(known.generations[0].promotions) == 1
     assert known.train[1].episode_count == known.generations[1].train_episodes
+
+
+def test_a_sweep_over_nothing_is_a_mistake_of_the_user() -> None:
+    with pytest.raises(SettingsError, match="the sweep has no job"):
+        sweep([])
