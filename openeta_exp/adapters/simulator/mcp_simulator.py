@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from openeta_exp.domain.tool import ToolSpec
 from openeta_exp.errors import SimulatorError
 from openeta_exp.wire.json_fields import FieldError, objects_field
 from openeta_exp.wire.openeta_tools import error_text
+
+logger = logging.getLogger(__name__)
 
 REQUIRED_TOOLS = frozenset(
     {
@@ -91,25 +94,12 @@ class McpSimulator:
     async def open(
         self, spec: EpisodeSpec, *, execution_id: ExecutionId
     ) -> AsyncIterator[McpSimulatorSession]:
-        created = await self._ask(
-            "create_env",
-            {
-                "env_id": spec.env_id,
-                "render_mode": "rgb_array",
-                "seed": spec.seed,
-                "task": spec.task,
-                "cameras": list(self._view.cameras),
-                "image_width": self._view.image_width,
-                "image_height": self._view.image_height,
-                # Names the environments of one run on a shared server.
-                "session_id": str(execution_id),
-            },
-        )
+        address = await self._create(spec, execution_id)
         session = McpSimulatorSession(
             self._connection,
             spec=spec,
             execution_id=execution_id,
-            address=EnvironmentAddress.from_reply(created),
+            address=address,
             limits=self._limits,
         )
         try:
@@ -120,6 +110,48 @@ class McpSimulator:
 
     async def aclose(self) -> None:
         await self._connection.aclose()
+
+    async def _create(self, spec: EpisodeSpec, execution_id: ExecutionId) -> EnvironmentAddress:
+        heard = False
+        try:
+            created = await self._ask(
+                "create_env",
+                {
+                    "env_id": spec.env_id,
+                    "render_mode": "rgb_array",
+                    "seed": spec.seed,
+                    "task": spec.task,
+                    "cameras": list(self._view.cameras),
+                    "image_width": self._view.image_width,
+                    "image_height": self._view.image_height,
+                    # Names the environments of one execution on a shared server.
+                    "session_id": str(execution_id),
+                },
+            )
+            address = EnvironmentAddress.from_reply(created)
+            heard = True
+        finally:
+            if not heard:
+                with anyio.CancelScope(shield=True):
+                    await self._close_unheard(execution_id)
+        return address
+
+    async def _close_unheard(self, execution_id: ExecutionId) -> None:
+        """Give back what was created although the answer was lost, if the server tells of it.
+
+        Otherwise it would keep a place on the server until it is swept.
+        """
+        ours: JsonObject = {"session_id": str(execution_id)}
+        timeout_s = self._limits.close_timeout_s
+        try:
+            listed = await self._connection.call("list_active_envs", ours, timeout_s=timeout_s)
+            if listed.get("session_id") != ours["session_id"]:
+                return  # Whatever these are, they need not be ours.
+            for row in objects_field(listed, "envs"):
+                address: JsonObject = {"handle": row.get("handle"), **ours}
+                await self._connection.call("close_env", address, timeout_s=timeout_s)
+        except (McpCallError, FieldError) as error:
+            logger.info("whether %s left an environment is not known: %s", execution_id, error)
 
     async def _ask(self, tool: str, arguments: JsonObject) -> JsonObject:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -12,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openeta_exp.embedded.simulator.mcp_server import build_server
 from openeta_exp.embedded.simulator.service import SimulatorService
@@ -22,6 +25,33 @@ _LOOPBACK = TransportSecuritySettings(
     allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
     allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
 )
+
+
+class _UntilHungUp:
+    """Cancels a request whose client has hung up.
+
+    The SDK goes on with it where it answers in plain JSON, and an environment that nobody is told
+    of would keep its place until it is swept.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        heard, hearing = anyio.create_memory_object_stream[Message](math.inf)
+
+        async def listen(scope_of_request: anyio.CancelScope) -> None:
+            while True:
+                message = await receive()
+                heard.send_nowait(message)
+                if message["type"] == "http.disconnect":
+                    scope_of_request.cancel()
+                    return
+
+        async with heard, hearing, anyio.create_task_group() as group:
+            group.start_soon(listen, group.cancel_scope)
+            await self._app(scope, hearing.receive, send)
+            group.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -72,7 +102,7 @@ async def serving(
 
     app = Starlette(
         routes=[
-            Route("/mcp", endpoint=StreamableHTTPASGIApp(sessions)),
+            Route("/mcp", endpoint=_UntilHungUp(StreamableHTTPASGIApp(sessions))),
             Route("/sse", endpoint=open_sse, methods=["GET"]),
             Mount("/sse/messages/", app=sse.handle_post_message),
             Route("/frames/{digest}", endpoint=frame, methods=["GET"]),

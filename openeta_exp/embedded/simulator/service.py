@@ -193,6 +193,8 @@ class SimulatorService:
                 # The process may hold half an environment; it must not pass for a warm one.
                 worker.affinity = worker.affinity if reused else ""
                 raise ToolRefusal(reply.answer.error or "create_env failed", code=reply.answer.code)
+            # A build is not interrupted; whoever stopped waiting for it will never close it.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             environment = _Environment(
                 handle=uuid.uuid4().hex[:12],
                 session_id=arguments.session_id or str(uuid.uuid4()),

@@ -34,7 +34,7 @@ from openeta_exp.adapters.simulator.mcp_simulator import REQUIRED_TOOLS
 from openeta_exp.domain.identity import JsonObject
 from tests.adapters.perception.serving_http import on_loopback
 
-TOOLS = tuple(sorted({*REQUIRED_TOOLS, "follow_eef_trajectory", "search_envs"}))
+TOOLS = tuple(sorted({*REQUIRED_TOOLS, "follow_eef_trajectory", "search_envs", "list_active_envs"}))
 
 Answer = JsonObject | str | CallToolResult | Callable[[], Awaitable["Answer"]]
 """A JSON object, a text, a whole result, or a function that waits, raises or gives one."""

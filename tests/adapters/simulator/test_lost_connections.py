@@ -374,3 +374,57 @@ async def test_whoever_is_cancelled_while_connecting_leaves_it_to_the_next(way: 
             described = await simulator.describe()
 
     assert described["tools"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("stop", ["cut", "cancel"])
+async def test_an_environment_whose_creation_was_not_heard_of_is_given_back(
+    way: str, stop: str
+) -> None:
+    listed: JsonObject = {"session_id": EXECUTION, "count": 1, "envs": [{"handle": "h"}]}
+    hostile = Hostile({"create_env": never, "list_active_envs": listed})
+    caught: list[SimulatorError] = []
+
+    async with reached(way, hostile) as (simulator, relay):
+
+        async def play() -> None:
+            try:
+                async with simulator.open(SPEC, execution_id=EXECUTION):
+                    raise AssertionError("nobody heard of an environment")
+            except SimulatorError as error:
+                caught.append(error)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(play)
+                await hostile.beginning("create_env").wait()
+                if stop == "cut":
+                    relay.cut()
+                else:
+                    group.cancel_scope.cancel()
+
+    assert [each.code for each in caught] == (
+        ["simulator_mcp_transport_connection_lost"] if stop == "cut" else []
+    )
+    assert hostile.times("create_env") == 1
+    assert hostile.asked[-1] == ("close_env", {"handle": "h", "session_id": EXECUTION})
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        {"session_id": "", "count": 1, "envs": [{"handle": "theirs"}]},
+        {"count": 1, "envs": [{"handle": "theirs"}]},
+        {"session_id": EXECUTION, "envs": "theirs"},
+        {"error": "Unknown tool"},
+    ],
+)
+async def test_environments_that_may_be_of_others_are_left_alone(listed: JsonObject) -> None:
+    hostile = Hostile({"create_env": {}, "list_active_envs": listed})
+
+    async with reached("streamable HTTP", hostile) as (simulator, _):
+        opening = simulator.open(SPEC, execution_id=EXECUTION)
+        with pytest.raises(SimulatorError, match="without a handle"):
+            await opening.__aenter__()
+
+    assert hostile.times("close_env") == 0

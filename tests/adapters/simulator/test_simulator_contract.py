@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 from mcp_types import TextContent
@@ -321,3 +322,31 @@ async def test_an_environment_that_does_not_exist_is_named_and_leaves_nothing(
             await opening.__aenter__()
     finally:
         await simulator.aclose()
+
+
+@pytest.mark.parametrize("way", ["url", "sse_url"])
+async def test_an_episode_cancelled_while_its_environment_is_built_leaves_none(
+    server: Ready, way: str
+) -> None:
+    simulator = McpSimulator(getattr(server, way))
+    await simulator.describe()
+    async with httpx2.AsyncClient() as client:
+
+        async def busy() -> int:
+            health = (await client.get(server.url.replace("/mcp", "/health"))).json()
+            return int(health["busy"])
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+
+                async def play() -> None:
+                    async with simulator.open(SPEC, execution_id=EXECUTION):
+                        await anyio.sleep_forever()
+
+                group.start_soon(play)
+                while await busy() == 0:
+                    pass
+                group.cancel_scope.cancel()
+            while await busy() > 0:
+                pass
+    await simulator.aclose()

@@ -316,6 +316,19 @@ async def test_a_cancelled_call_does_not_answer_a_later_one(service: SimulatorSe
     assert Observation.from_json(text).metadata.sim_step > 0
 
 
+async def test_a_create_that_was_cancelled_keeps_no_environment(
+    service: SimulatorService,
+) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(create, service)
+        while service.counts().busy == 0:
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+
+    assert service.counts().busy == 0
+    assert (await service.list_active_envs(ListActiveEnvs())).count == 0
+
+
 async def test_an_unused_environment_is_closed_after_its_time() -> None:
     options = SimulatorOptions(max_envs=1, gl_candidates=(), idle_ttl_s=0.05)
     async with SimulatorService.running(options) as service:
