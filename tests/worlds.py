@@ -33,6 +33,7 @@ from openeta_exp.errors import SimulatorError
 from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.guidance import Guidance
 from openeta_exp.ports.planner import PlannerTurn
+from openeta_exp.ports.simulator import Simulator
 from openeta_exp.ports.supervision import ActionGate
 
 MOVE = ToolCall(name="move_to", arguments={"target_pose": {"x": 0.1, "y": 0.0, "z": 0.2}})
@@ -278,7 +279,7 @@ class Logs:
 def world(
     planner: Saying,
     *,
-    scenes: Scenes | None = None,
+    scenes: Simulator | None = None,
     gate: ActionGate | None = None,
     guidance: Guidance | None = None,
     clock: Clock | None = None,
