@@ -62,7 +62,9 @@ def test_a_reward_that_is_no_finite_number_is_refused(reward: object) -> None:
         parse_environment_reply({**MOTION, "reward": reward})  # type: ignore[dict-item]
 
 
+NO_NUMBERS = (10**400, -(10**400), float("nan"), float("inf"))
 ODD = st.one_of(
+    st.sampled_from((*NO_NUMBERS, "é", "=", "a===", "\ud800")),
     st.none(),
     st.booleans(),
     st.integers(min_value=-(10**400), max_value=10**400),
@@ -198,6 +200,46 @@ def test_an_observation_is_refused_for_its_camera_poses_and_half_images_only(
         return
 
     assert len(observation.cameras) == len(objects_field(reply, "cameras"))
+
+
+def observed(**changes: JsonValue) -> JsonObject:
+    return {"robot": {"end_effector_pose": {"xyz": [0, 0, 0.3]}}, "cameras": [], **changes}
+
+
+def nested(levels: int) -> JsonValue:
+    value: JsonValue = 0
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "fact", [*NO_NUMBERS, "\ud800", nested(200)], ids=lambda fact: str(fact)[:9]
+)
+def test_a_fact_that_cannot_be_kept_is_refused(fact: JsonValue) -> None:
+    with pytest.raises(FieldError, match="metadata"):
+        parse_observation(observed(metadata={"quality": fact}))
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS, ids=lambda number: str(number)[:5])
+def test_a_number_that_no_double_holds_is_refused_by_field(number: JsonValue) -> None:
+    with pytest.raises(FieldError, match="reward"):
+        parse_environment_reply({**MOTION, "reward": number})
+    with pytest.raises(FieldError, match="xyz"):
+        parse_observation({"robot": {"end_effector_pose": {"xyz": [0, 0, number]}}})
+
+
+@pytest.mark.parametrize("text", ["é", "a===", "!!!!", "aGk=aGk=", "aGk"])
+def test_what_is_not_base64_is_refused_by_field(text: str) -> None:
+    camera: JsonObject = {
+        "frame_id": "agentview",
+        "width": 1,
+        "height": 1,
+        "rgb_base64": text,
+        "intrinsics": {},
+    }
+    with pytest.raises(FieldError, match="`rgb_base64` is not base64"):
+        parse_observation(observed(cameras=[camera]))
 
 
 def test_a_quaternion_of_any_length_is_the_rotation_it_points_to() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -188,6 +189,34 @@ async def test_nobody_there_is_said_at_once_to_everybody() -> None:
                 group.start_soon(ask)
 
     assert failures == [CallFailure.CONNECTION] * 32
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+async def test_a_server_that_hangs_up_is_not_tried_by_each_episode_in_turn(path: str) -> None:
+    failures: list[CallFailure] = []
+    visits = itertools.count()
+
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        next(visits)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        connection = McpConnection(f"http://127.0.0.1:{port}{path}")
+
+        async def ask() -> None:
+            try:
+                await connection.call("create_env", {}, timeout_s=10)
+            except McpCallError as error:
+                failures.append(error.failure)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(32):
+                group.start_soon(ask)
+
+    assert failures == [CallFailure.CONNECTION] * 32
+    assert next(visits) < 8
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
