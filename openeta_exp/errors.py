@@ -80,9 +80,17 @@ class InfrastructureError(OpenEtaError):
 
 
 class ProviderError(InfrastructureError):
-    """The model endpoint could not answer within its retries."""
+    """The model endpoint could not answer within its retries.
+
+    Attributes:
+        tokens: What answers were charged with all the same: useless ones before this.
+    """
 
     default_code = "provider_unavailable"
+
+    def __init__(self, message: str, *, code: str | None = None, tokens: int = 0) -> None:
+        super().__init__(message, code=code)
+        self.tokens = tokens
 
 
 class ProviderQueueTimeout(ProviderError):  # noqa: N818 - the name of the seed's code
@@ -98,17 +106,9 @@ class ProviderQuotaError(ProviderError):
 
 
 class ProviderReplyError(ProviderError):
-    """The endpoint answered, but with nothing usable: no choice, empty, or cut by length.
-
-    Attributes:
-        tokens: What the useless answer was charged with.
-    """
+    """The endpoint answered, but with nothing usable: no choice, empty, or cut by length."""
 
     default_code = "provider_reply_unusable"
-
-    def __init__(self, message: str, *, code: str | None = None, tokens: int = 0) -> None:
-        super().__init__(message, code=code)
-        self.tokens = tokens
 
 
 class SimulatorError(InfrastructureError):

@@ -32,7 +32,7 @@ from openeta_exp.engine.supervision import RuntimeChecksGate
 from openeta_exp.errors import SimulatorError
 from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.guidance import Guidance
-from openeta_exp.ports.planner import PlannerTurn
+from openeta_exp.ports.planner import Planner, PlannerTurn
 from openeta_exp.ports.simulator import Simulator
 from openeta_exp.ports.supervision import ActionGate
 
@@ -277,7 +277,7 @@ class Logs:
 
 
 def world(
-    planner: Saying,
+    planner: Planner,
     *,
     scenes: Simulator | None = None,
     gate: ActionGate | None = None,

@@ -19,6 +19,7 @@ from openeta_exp.domain.episode import (
 from openeta_exp.domain.evidence import checker_success, violations
 from openeta_exp.domain.identity import Digest, ExecutionId, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.skill import relevance
 from openeta_exp.domain.stop import FailureClass, StopReason
 from openeta_exp.domain.supervision import OnNeedHuman
@@ -118,6 +119,9 @@ async def run_episode(
     except StoreError:
         raise
     except InfrastructureError as error:
+        if isinstance(error, ProviderError):
+            # The turn that it ended is not on record, and some of its answers were charged.
+            record.tokens += TokenUsage(total_tokens=error.tokens)
         return _failure(record, error, world=world)
     return _result(record, ending, world=world)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from openeta_exp.adapters.planner.model_planner import ModelPlanner
 from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.decision import AskHuman, Finish, Talk
 from openeta_exp.domain.episode import CleanupStatus, EpisodeFailure, EpisodeResult
 from openeta_exp.domain.guidance import Question, Resolution
 from openeta_exp.domain.identity import EpisodeId
 from openeta_exp.domain.manifest import EpisodeSpec
+from openeta_exp.domain.model import ModelReply, ModelRequest
 from openeta_exp.domain.stop import FailureClass, StopReason
 from openeta_exp.domain.supervision import (
     ActionContext,
@@ -21,6 +23,7 @@ from openeta_exp.domain.supervision import (
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.turn import MAX_DENIALS
 from openeta_exp.errors import ProviderError, ProviderQueueTimeout, StoreError
+from tests.speaking import TOKENS, SpeakingProvider
 from tests.worlds import (
     MOVE,
     OBSERVE,
@@ -238,6 +241,21 @@ async def test_a_provider_outage_is_a_provider_failure_and_never_a_question(
     assert isinstance(outcome, EpisodeFailure)
     assert (outcome.failure_class, outcome.code) == (FailureClass.PROVIDER, code)
     assert outcome.usage.tokens.total_tokens == 10, "what was spent before is not forgotten"
+
+
+async def test_answers_that_were_charged_before_an_outage_are_not_forgotten() -> None:
+    class Failing(SpeakingProvider):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            if self.requests:
+                raise ProviderError("down", tokens=5)
+            return await super().complete(request)
+
+    planner = ModelPlanner(Failing("nonsense"), scripted=True)
+
+    outcome = await run_episode(spec(), world=world(planner))
+
+    assert isinstance(outcome, EpisodeFailure)
+    assert outcome.usage.tokens.total_tokens == TOKENS + 5
 
 
 async def test_a_model_that_talks_nonsense_to_the_end_of_its_retries_is_at_fault_itself() -> None:

@@ -46,7 +46,10 @@ class ModelReviewer:
         except ProviderQueueTimeout:
             raise
         except ProviderError as error:
-            return self._failed(f"the reviewer could not be asked: {error}", TokenUsage())
+            return self._failed(
+                f"the reviewer could not be asked: {error}",
+                TokenUsage(total_tokens=error.tokens),
+            )
         try:
             decision, reason = parse_review(reply.text)
         except AuthoringError as error:

@@ -16,7 +16,7 @@ from openeta_exp.domain.observation import ordered_cameras
 from openeta_exp.domain.skill import relevance
 from openeta_exp.domain.tool import ToolSpec
 from openeta_exp.domain.turn import TurnContext
-from openeta_exp.errors import ProviderReplyError
+from openeta_exp.errors import ProviderError, ProviderReplyError
 from openeta_exp.ports.planner import PlannerTurn
 from openeta_exp.ports.provider import Provider
 from openeta_exp.wire.agent_command import CommandError, parse_command, render_command
@@ -119,6 +119,9 @@ class ModelPlannerSession:
                 usage += TokenUsage(total_tokens=error.tokens)
                 errors = (str(error),)
                 continue
+            except ProviderError as error:
+                error.tokens += usage.total_tokens
+                raise
             usage += reply.usage
             decision, errors = self._read(reply.text)
             if decision is not None:

@@ -234,14 +234,15 @@ def _flaw(reply: ChatReply, request: ModelRequest) -> Failure | None:
 
 def _error(failure: Failure, call: _Call) -> ProviderError:
     message = f"{failure.reason} (attempt {call.attempts})"
+    tokens = call.usage.total_tokens
     match failure.kind:
         case FailureClass.UNAVAILABLE:
-            return ProviderError(message)
+            return ProviderError(message, tokens=tokens)
         case FailureClass.REFUSED:
-            return ProviderError(message, code="provider_request_refused")
+            return ProviderError(message, code="provider_request_refused", tokens=tokens)
         case FailureClass.QUOTA:
-            return ProviderQuotaError(message)
+            return ProviderQuotaError(message, tokens=tokens)
         case FailureClass.UNUSABLE | FailureClass.CUT:
-            return ProviderReplyError(message, tokens=call.usage.total_tokens)
+            return ProviderReplyError(message, tokens=tokens)
         case _:
             assert_never(failure.kind)

@@ -47,7 +47,10 @@ class ModelActionReviewer:
                 TokenUsage(total_tokens=error.tokens),
             )
         except ProviderError as error:
-            return _denied(f"the reviewer could not be asked: {error}", TokenUsage())
+            return _denied(
+                f"the reviewer could not be asked: {error}",
+                TokenUsage(total_tokens=error.tokens),
+            )
         try:
             decision, reason = parse_action(reply.text)
         except SupervisionError as error:

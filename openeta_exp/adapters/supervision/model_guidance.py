@@ -7,7 +7,7 @@ from importlib.resources import files
 from openeta_exp.domain.guidance import Question, Resolution
 from openeta_exp.domain.model import ModelImage, ModelMessage, ModelRequest, ModelRole, TokenUsage
 from openeta_exp.domain.observation import ordered_cameras
-from openeta_exp.errors import ProviderError, ProviderQueueTimeout, ProviderReplyError
+from openeta_exp.errors import ProviderError, ProviderQueueTimeout
 from openeta_exp.ports.provider import Provider
 from openeta_exp.wire.supervision import SupervisionError, parse_guidance, render_question
 
@@ -30,10 +30,8 @@ class ModelGuidance:
             reply = await self._provider.complete(_request(question))
         except ProviderQueueTimeout:
             raise
-        except ProviderReplyError as error:
-            return _failed(str(error), TokenUsage(total_tokens=error.tokens))
         except ProviderError as error:
-            return _failed(str(error), TokenUsage())
+            return _failed(str(error), TokenUsage(total_tokens=error.tokens))
         try:
             answer, reason = parse_guidance(reply.text)
         except SupervisionError as error:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from openeta_exp.domain.candidate import Review, ReviewDecision
 from openeta_exp.domain.model import ModelMessage, ModelRequest, ModelRole, TokenUsage
 from openeta_exp.domain.skill_change import SkillChange, SkillDraft, SkillRequest
-from openeta_exp.errors import ProviderError, ProviderQueueTimeout, ProviderReplyError
+from openeta_exp.errors import ProviderError, ProviderQueueTimeout
 from openeta_exp.ports.provider import Provider
 from openeta_exp.wire.authoring import AuthoringError, parse_review
 from openeta_exp.wire.skill_change import parse_draft, render_change, render_request
@@ -41,7 +41,7 @@ class ModelSkillAuthor:
             return SkillDraft(
                 skill=None,
                 reason=f"the author could not write: {error}",
-                usage=_charged(error),
+                usage=TokenUsage(total_tokens=error.tokens),
                 requests=1,
             )
         try:
@@ -73,7 +73,9 @@ class ModelSkillReviewer:
         except ProviderQueueTimeout:
             raise
         except ProviderError as error:
-            return self._failed(f"the reviewer could not be asked: {error}", _charged(error))
+            return self._failed(
+                f"the reviewer could not be asked: {error}", TokenUsage(total_tokens=error.tokens)
+            )
         try:
             decision, reason = parse_review(reply.text)
         except AuthoringError as error:
@@ -99,8 +101,3 @@ def _ask(role: ModelRole, prompt: str, text: str, *, max_output_tokens: int) -> 
         ),
         max_output_tokens=max_output_tokens,
     )
-
-
-def _charged(error: ProviderError) -> TokenUsage:
-    tokens = error.tokens if isinstance(error, ProviderReplyError) else 0
-    return TokenUsage(total_tokens=tokens)

@@ -272,6 +272,15 @@ async def test_empty_answers_are_tried_again_and_every_one_is_paid_for() -> None
     assert provider.metrics().usage_by_role == {ModelRole.PLANNER: reply.usage}
 
 
+@pytest.mark.parametrize("status", [503, 400, 401])
+async def test_an_empty_answer_before_an_endpoint_fails_for_good_is_paid_for(status: int) -> None:
+    async with recorded((200, EMPTY), (status, "{}")) as (provider, _):
+        with pytest.raises(ProviderError) as caught:
+            await provider.complete(asking())
+
+    assert caught.value.tokens == 9
+
+
 @pytest.mark.parametrize("fault", ["empty", "no_choices", "garbage"])
 async def test_answers_that_stay_unusable_are_a_reply_error(fault: str) -> None:
     async with scripted(fault) as provider:

@@ -68,7 +68,8 @@ async def test_an_answer_that_is_no_plain_approval_denies(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [ProviderError("down"), ProviderReplyError("cut by length", tokens=512)]
+    "error",
+    [ProviderError("down", tokens=7), ProviderReplyError("cut by length", tokens=512)],
 )
 async def test_a_reviewer_that_cannot_be_asked_denies_and_is_still_paid(
     error: ProviderError,
@@ -76,7 +77,7 @@ async def test_a_reviewer_that_cannot_be_asked_denies_and_is_still_paid(
     given = await ModelActionReviewer(SpeakingProvider(error)).authorize(proposed())
 
     assert not given.allowed
-    assert given.usage.total_tokens == getattr(error, "tokens", 0)
+    assert given.usage.total_tokens == error.tokens
     assert given.requests == 1
 
 
