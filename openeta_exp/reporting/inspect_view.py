@@ -20,7 +20,7 @@ from openeta_exp.domain.record import Record
 from openeta_exp.domain.summary import (
     BatchSummary,
     EpisodeStatus,
-    Rate,
+    Tally,
     in_manifest_order,
     status_of,
     summarise,
@@ -186,12 +186,12 @@ def _inspected(batch: BatchHistory, *, stops_early: bool) -> InspectedBatch:
 
 
 def _batch_table(batches: tuple[InspectedBatch, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table = _table_with_rates()
     for name in ("batch", "arm", "state", "begun (UTC)"):
         table.add_column(name, overflow="fold")
     for name in ("runs", "ended", "solved"):
-        table.add_column(name, justify="right")
-    table.add_column("rate of ended")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("rate", no_wrap=True)
     for batch in batches:
         tally = batch.summary.tally
         table.add_row(
@@ -200,40 +200,48 @@ def _batch_table(batches: tuple[InspectedBatch, ...]) -> Table:
             batch.state,
             f"{datetime.fromtimestamp(batch.started_at_s, UTC):%Y-%m-%d %H:%M}",
             str(batch.runs),
-            f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
+            _ended(tally),
             str(tally.success_count),
-            percent(_rate_of_ended(batch.summary)),
+            percent(batch.summary.success_over_results),
         )
     return table
 
 
 def _arm_table(batches: tuple[InspectedBatch, ...]) -> Table:
     """A line per batch, for many of one experiment."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table = _table_with_rates()
     for name in ("batch", "arm", "state"):
         table.add_column(name, no_wrap=True)
     for name in ("ended", "solved"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rate of ended", no_wrap=True)
+    table.add_column("rate", no_wrap=True)
     for batch in batches:
         tally = batch.summary.tally
         table.add_row(
             Text(batch.short_id),
             batch.arm_digest[:8],
             batch.state if batch.runs == 1 else f"{batch.state}, run {batch.runs}",
-            f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}",
+            _ended(tally),
             str(tally.success_count),
-            percent(_rate_of_ended(batch.summary)),
+            percent(batch.summary.success_over_results),
         )
     return table
 
 
-def _rate_of_ended(summary: BatchSummary) -> Rate:
-    """A broken episode counts as not solved; one that has not ended says nothing yet."""
-    tally = summary.tally
-    ended = tally.episode_count - tally.unfinished_count
-    bounds = wilson(tally.success_count, ended)
-    return Rate(count=tally.success_count, of=ended, low=bounds.low, high=bounds.high)
+def _table_with_rates() -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        pad_edge=False,
+        caption="rate: solved of those with a verdict, and its 95 % Wilson interval",
+        caption_justify="left",
+    )
+
+
+def _ended(tally: Tally) -> str:
+    ended = f"{tally.episode_count - tally.unfinished_count}/{tally.episode_count}"
+    broken = tally.infrastructure_count
+    return f"{ended}, {broken} broken" if broken else ended
 
 
 def _episodes(batch: InspectedBatch) -> list[RenderableType]:

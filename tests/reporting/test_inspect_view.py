@@ -123,6 +123,17 @@ async def test_the_rate_of_an_arm_that_is_still_running_is_of_what_has_ended() -
     assert f"{100 * solved / 3:.0f} %" in line
 
 
+def test_the_table_says_how_many_broke_and_counts_them_neither_as_solved_nor_as_not() -> None:
+    other = started(manifest(4), of=arm("other", tree="b"), batch_id="exp-g001-train")
+    outcomes = [won(spec(0)), lost(spec(1)), broke(spec(2)), broke(spec(3))]
+
+    inspection = inspection_of(*story(manifest(4), outcomes), other)
+
+    rows = [" ".join(each.split()) for each in shown(inspection).splitlines()]
+    assert any("finished" in row and "4/4, 2 broken 1 50 % (9 to 91 %)" in row for row in rows)
+    assert any("running" in row and row.endswith("0/4 0 -") for row in rows)
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_an_unfinished_batch_has_no_rate_over_results(count: int) -> None:
     inspection = inspection_of(started(manifest(2)), *[ended(broke(spec(0)))] * count)
