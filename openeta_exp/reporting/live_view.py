@@ -64,6 +64,8 @@ class BatchView:
     def end(self, outcome: EpisodeOutcome) -> None:
         self._running.pop(outcome.episode_id, None)
         self._episodes.add((outcome.arm_digest, outcome.spec_digest, outcome.repeat))
+        # A pair that is given up is replaced by one that was not counted on.
+        self.total = max(self.total, self.done)
         status = status_of(outcome)
         self._statuses[status] += 1
         if status is EpisodeStatus.FAIL:

@@ -72,6 +72,18 @@ def test_an_episode_that_broke_and_is_tried_again_is_counted_once() -> None:
     assert counts == ["[1/2]", "[1/2]", "[2/2]"]
 
 
+def test_a_pair_that_replaces_one_that_broke_is_counted_on_top() -> None:
+    err = io.StringIO()
+    specs = manifest(3).episodes
+    console = Console(out=io.StringIO(), err=err)
+    console.batch_started(started(manifest(3)), already_done=0, episodes=2)
+    for each in specs:
+        console.episode_ended(won(each))
+
+    counts = [line.partition(" ")[0] for line in err.getvalue().splitlines()[2:]]
+    assert counts == ["[1/2]", "[2/2]", "[3/3]"]
+
+
 def test_a_large_batch_gets_a_line_per_percent_and_per_failure() -> None:
     err = io.StringIO()
     specs = manifest(1000)

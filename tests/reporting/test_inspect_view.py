@@ -8,6 +8,7 @@ import pytest
 from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import (
     CandidateProposed,
     CandidateReviewed,
@@ -125,7 +126,12 @@ async def test_the_rate_of_an_arm_that_is_still_running_is_of_what_has_ended() -
 
 def test_the_table_says_how_many_broke_and_counts_them_neither_as_solved_nor_as_not() -> None:
     other = started(manifest(4), of=arm("other", tree="b"), batch_id="exp-g001-train")
-    outcomes = [won(spec(0)), lost(spec(1)), broke(spec(2)), broke(spec(3))]
+    outcomes: list[EpisodeOutcome] = [
+        won(spec(0)),
+        lost(spec(1)),
+        broke(spec(2)),
+        broke(spec(3)),
+    ]
 
     inspection = inspection_of(*story(manifest(4), outcomes), other)
 
