@@ -17,8 +17,9 @@ from openeta_exp.assembly.splits import Splits
 from openeta_exp.domain.event import EpisodeEnded, GenerationStarted
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.model import ModelRole
+from openeta_exp.engine.draws import HeldOutPool
 from openeta_exp.engine.forecast import Earlier, Forecast, RoleLimits, Work, forecast
-from openeta_exp.engine.lineage_plan import LANES, pairs_wanted
+from openeta_exp.engine.lineage_plan import LANES
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.lineage import FileAuthorSettings, GepaAuthorSettings
 
@@ -39,9 +40,13 @@ def forecast_lineage(settings: ExperimentSettings, splits: Splits, earlier: Earl
     """Of all generations, if every candidate comes as far as it can and no comparison stops."""
     lineage = settings.lineage
     comparisons = lineage.generations * len(LANES)
-    turns = comparisons + (1 if lineage.confirmation_pairs else 0)
-    pairs = min(len(splits.held_out.episodes) // turns, pairs_wanted(settings.gate))
-    held_out = comparisons * pairs + lineage.confirmation_pairs
+    pool = HeldOutPool.shared(
+        splits.held_out,
+        gate=settings.gate,
+        comparisons=comparisons,
+        confirms=lineage.confirmation_pairs > 0,
+    )
+    held_out = comparisons * pool.pairs + lineage.confirmation_pairs
     train = len(splits.train.episodes) + _author_episodes(settings)
     canary = 2 * comparisons * len(splits.canary.episodes)
     return forecast(

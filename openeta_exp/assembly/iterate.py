@@ -28,11 +28,12 @@ from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.token_tally import TokenTally
 from openeta_exp.engine.batch import Observers, RunEpisode
+from openeta_exp.engine.draws import HeldOutPool
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.generation import GenerationEngine, Staff
 from openeta_exp.engine.lane import Workshop
 from openeta_exp.engine.lineage import Lineage, LineageHistory
-from openeta_exp.engine.lineage_plan import LineagePlan, pairs_wanted
+from openeta_exp.engine.lineage_plan import LineagePlan
 from openeta_exp.errors import SettingsError, SpendingCapError
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.lineage_view import event_line, lineage_view
@@ -190,14 +191,12 @@ def _check_design(plan: LineagePlan, console: Console) -> None:
     Raises:
         SettingsError: It could never promote.
     """
-    turns = plan.comparisons + (1 if plan.confirmation_pairs else 0)
-    tasks = {(spec.env_id, spec.task) for spec in plan.held_out.episodes}
-    available = len(plan.held_out.episodes) // turns
+    pool = HeldOutPool.of(plan)
     lond = LondRule(horizon=plan.comparisons, fdr=plan.fdr)
     report = design_report(
         plan.gate,
-        pairs=min(available, pairs_wanted(plan.gate)),
-        tasks=len(tasks),
+        pairs=pool.pairs,
+        tasks=pool.tasks,
         terms=Terms(
             tier=plan.tier,
             alpha_cap=lond.level(()),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from openeta_exp.domain.gate import Gate, NoRegressionGate, Terms
-from openeta_exp.domain.manifest import Manifest
-from openeta_exp.engine.lineage_plan import LANES, pairs_wanted
+from openeta_exp.engine.draws import HeldOutPool, pairs_wanted
+from openeta_exp.engine.lineage_plan import LANES
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.power_view import PowerReport, power_view
 from openeta_exp.settings.command import PowerSettings
@@ -52,7 +52,15 @@ def power_report(settings: ExperimentSettings, asked: PowerSettings) -> PowerRep
     approximate = connor_pairs(
         model.against(asked.effect), effect=asked.effect, alpha=alpha, power=asked.power
     )
-    tasks = _tasks(gate, held_out)
+    pairs, tasks = pairs_wanted(gate), _tasks(gate)
+    if held_out is not None:
+        pool = HeldOutPool.shared(
+            held_out,
+            gate=gate,
+            comparisons=comparisons,
+            confirms=settings.lineage.confirmation_pairs > 0,
+        )
+        pairs, tasks = max(1, pool.pairs), max(1, pool.tasks)
     return PowerReport(
         model=model,
         alpha=alpha,
@@ -70,7 +78,7 @@ def power_report(settings: ExperimentSettings, asked: PowerSettings) -> PowerRep
         tasks=tasks,
         design=design_report(
             gate,
-            pairs=asked.pairs or _pairs(settings, held_out),
+            pairs=asked.pairs or pairs,
             tasks=tasks,
             terms=terms,
             model=model,
@@ -88,19 +96,8 @@ def _of_both_arms(episode: float | None) -> float | None:
     return None if episode is None else 2 * episode
 
 
-def _pairs(settings: ExperimentSettings, held_out: Manifest | None) -> int:
-    """What a lineage leaves to each of its comparisons, as far as the gate can use it."""
-    wanted = pairs_wanted(settings.gate)
-    if held_out is None:
-        return wanted
-    lineage = settings.lineage
-    turns = lineage.generations * len(LANES) + (1 if lineage.confirmation_pairs else 0)
-    return max(1, min(wanted, len(held_out.episodes) // turns))
-
-
-def _tasks(gate: Gate, held_out: Manifest | None) -> int:
-    if held_out is not None:
-        return len({(spec.env_id, spec.task) for spec in held_out.episodes})
+def _tasks(gate: Gate) -> int:
+    """As many as the gate asks for."""
     if isinstance(gate, NoRegressionGate):
         return 1 if gate.strategy is None else gate.strategy.min_tasks
     return gate.min_tasks

@@ -23,8 +23,10 @@ from openeta_exp.domain.verdict import Effect
 from openeta_exp.engine.author import NOTHING, Allowance, AuthorBench
 from openeta_exp.engine.batch import BatchRun, run_batch
 from openeta_exp.engine.collect import SessionTree, collect_skill_change
+from openeta_exp.engine.draws import draw_confirmation, draw_train_side
 from openeta_exp.engine.lane import Lane, Workshop, compare_trees
-from openeta_exp.engine.lineage_plan import LANES, draw_held_out, draw_train_side
+from openeta_exp.engine.lineage_plan import LANES
+from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.engine.rules import FlakinessRule, GateRule
 from openeta_exp.engine.summary import report_batch
 from openeta_exp.ports.author import Author, Reviewer
@@ -305,17 +307,17 @@ class GenerationEngine:
         known = self.workshop.lineage.comparisons.get(comparison_id)
         if known is not None and known.verdict is not None:
             return known.verdict.effect, ""
-        draw = draw_held_out(
-            plan,
-            turn=plan.comparisons,
-            pairs=plan.confirmation_pairs,
-            turns=plan.comparisons + 1,
-        )
+        draw = draw_confirmation(plan)
+        if not draw.schedule.slots:
+            return None, "no held-out episode is left that no comparison had a share in"
         gate = FixedGate(pairs=len(draw.schedule.slots), n_min=1, min_tasks=1)
         terms = Terms(
             tier=plan.tier,
             accepted_tree=plan.tree.content_digest,
             schedule_digest=draw.schedule.content_digest,
+            train_keys=tuple(pair_key(spec).unit for spec in plan.train.episodes),
+            spent_keys=self.workshop.lineage.spent_keys(before=comparison_id),
+            held_out_exhausted=draw.exhausted,
         )
         verdict = await compare_trees(
             self.workshop,

@@ -24,15 +24,9 @@ from openeta_exp.domain.training import TrainingEvidence
 from openeta_exp.domain.verdict import Decision, GateVerdict
 from openeta_exp.engine.batch import Observers, RunEpisode
 from openeta_exp.engine.compare import Answer, ComparisonPlan, Rule, run_comparison
+from openeta_exp.engine.draws import Draw, draw_canary, draw_held_out
 from openeta_exp.engine.lineage import Lineage
-from openeta_exp.engine.lineage_plan import (
-    LANES,
-    Draw,
-    LineagePlan,
-    draw_canary,
-    draw_held_out,
-    pairs_wanted,
-)
+from openeta_exp.engine.lineage_plan import LANES, LineagePlan
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.engine.publish import publish
 from openeta_exp.engine.rules import CanaryRule, GateRule
@@ -186,12 +180,7 @@ class Lane:
         if known is not None and known.verdict is not None:
             return known.verdict
         plan = self.workshop.plan
-        draw = draw_held_out(
-            plan,
-            turn=self._turn,
-            pairs=pairs_wanted(plan.gate),
-            turns=plan.comparisons + (1 if plan.confirmation_pairs else 0),
-        )
+        draw = draw_held_out(plan, turn=self._turn)
         lond = LondRule(horizon=plan.comparisons, fdr=plan.fdr)
         terms = Terms(
             tier=plan.tier,

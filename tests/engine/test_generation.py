@@ -165,6 +165,26 @@ async def test_held_out_episodes_are_fresh_in_every_comparison_and_never_trained
     assert not any(found & seeds["0-train"] for found in held_out)
 
 
+async def test_the_confirmation_sees_no_episode_that_a_gate_has_seen() -> None:
+    # A size at which shares as small as the confirmation's would lie in those of generation 1.
+    planned = plan(generations=3, gate=SequentialGate(n_min=8, n_max=33))
+    _, events = await lineage(12, 16, 19, of=planned)
+
+    ended = [each for each in events if isinstance(each, ComparisonEnded)]
+    seeds: dict[str, set[int]] = {}
+    for event in ended:
+        seeds.setdefault(event.stage, set()).update(pair.key.seed for pair in event.pairs)
+    assert seeds["confirmation"]
+    assert not seeds["confirmation"] & seeds["held-out"]
+    started = [each for each in events if isinstance(each, BatchStarted)]
+    drawn = [
+        {spec.seed for spec in each.manifest.episodes}
+        for each in started
+        if "held-out" in each.phase or "confirmation" in each.phase
+    ]
+    assert not drawn[-1] & set().union(*drawn[:-2]), "reserves included"
+
+
 async def test_both_arms_of_a_canary_are_run_afresh_in_every_generation() -> None:
     _, events = await lineage(7, 8)
     runs = [

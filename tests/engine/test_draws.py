@@ -1,0 +1,98 @@
+"""Held-out episodes are shared out once: nobody sees those of another comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from openeta_exp.domain.gate import Gate, NoRegressionGate, SequentialGate
+from openeta_exp.domain.identity import EpisodeId
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.engine.draws import Draw, HeldOutPool, draw_confirmation, draw_held_out
+from openeta_exp.engine.lineage_plan import LineagePlan
+from tests.generations import plan
+
+GATES: tuple[Gate, ...] = (
+    SequentialGate(n_min=4, n_max=60),
+    SequentialGate(n_min=4, n_max=7),
+    NoRegressionGate(strategy=None),
+)
+POOLS = st.lists(st.integers(min_value=1, max_value=150), min_size=1, max_size=6)
+
+
+def lineage_plan(
+    sizes: list[int], *, gate: Gate, generations: int = 3, confirmation_pairs: int = 20
+) -> LineagePlan:
+    """With so many held-out episodes of each task."""
+    held_out = Manifest(
+        episodes=tuple(
+            EpisodeSpec(
+                episode_id=EpisodeId(f"task-{task}-{seed}"),
+                env_id=f"openeta/tabletop_pick_{task}-v0",
+                task=f"pick up object {task}",
+                seed=seed,
+            )
+            for task, size in enumerate(sizes)
+            for seed in range(size)
+        )
+    )
+    planned = plan(generations=generations, gate=gate)
+    return replace(planned, held_out=held_out, confirmation_pairs=confirmation_pairs)
+
+
+def drawn(of: LineagePlan) -> list[Draw]:
+    """Of every comparison there can be, the confirmation last."""
+    candidates = [draw_held_out(of, turn=turn) for turn in range(of.comparisons)]
+    return [*candidates, draw_confirmation(of)]
+
+
+@given(
+    sizes=POOLS,
+    gate=st.sampled_from(GATES),
+    generations=st.integers(min_value=1, max_value=4),
+    confirmation_pairs=st.integers(min_value=1, max_value=80),
+)
+@example(sizes=[120] * 10, gate=SequentialGate(), generations=3, confirmation_pairs=20)
+@example(sizes=[100, 2], gate=SequentialGate(), generations=2, confirmation_pairs=8)
+def test_no_episode_is_drawn_for_two_comparisons(
+    sizes: list[int], gate: Gate, generations: int, confirmation_pairs: int
+) -> None:
+    planned = lineage_plan(
+        sizes, gate=gate, generations=generations, confirmation_pairs=confirmation_pairs
+    )
+
+    ids = [spec.episode_id for draw in drawn(planned) for spec in draw.specs]
+
+    assert len(ids) == len(set(ids))
+
+
+@given(sizes=POOLS, gate=st.sampled_from(GATES), confirmation_pairs=st.sampled_from([0, 20]))
+@example(sizes=[100, 2], gate=SequentialGate(), confirmation_pairs=20)
+def test_what_the_preflight_counts_on_is_there_in_every_comparison(
+    sizes: list[int], gate: Gate, confirmation_pairs: int
+) -> None:
+    planned = lineage_plan(sizes, gate=gate, confirmation_pairs=confirmation_pairs)
+    pool = HeldOutPool.of(planned)
+
+    slots = [draw.schedule.slots for draw in drawn(planned)[: planned.comparisons]]
+
+    assert all(len(each) >= pool.pairs for each in slots)
+    assert all(len({pair.key.task_id for pair in each}) >= pool.tasks for each in slots)
+    if isinstance(gate, NoRegressionGate):
+        assert len(slots[-1]) == pool.pairs
+
+
+def test_a_task_with_many_episodes_does_not_make_up_for_one_with_few() -> None:
+    planned = lineage_plan([100, 2], gate=SequentialGate(n_min=20, n_max=24), generations=2)
+
+    assert len(planned.held_out.episodes) // (planned.comparisons + 1) == 20
+    assert HeldOutPool.of(planned).pairs == 12
+    assert HeldOutPool.of(planned).tasks == 1
+
+
+def test_a_confirmation_may_be_larger_than_what_a_candidate_gets() -> None:
+    planned = lineage_plan([150, 150], gate=SequentialGate(n_min=4, n_max=7), confirmation_pairs=80)
+
+    assert len(draw_confirmation(planned).schedule.slots) == 80
