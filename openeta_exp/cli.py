@@ -95,8 +95,12 @@ def _without_trace(arguments: Sequence[str], stack: contextlib.ExitStack) -> lis
     # A folder is made in any case, and what is inspected may lie where nothing can be written.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="openeta-exp-"))
     place = arguments.index(reading)
-    run_dir = f"hydra.run.dir={override_text(folder)}"
-    return [*arguments[:place], run_dir, *arguments[place:]]
+    elsewhere = (
+        f"hydra.run.dir={override_text(folder)}",
+        # The folder goes with the command; no logger may write there afterwards.
+        "hydra.job_logging.root.handlers=[console]",
+    )
+    return [*arguments[:place], *elsewhere, *arguments[place:]]
 
 
 def execute(settings: ExperimentSettings) -> int:

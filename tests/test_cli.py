@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from openeta_exp.cli import guarded
+from openeta_exp.cli import guarded, run
 from openeta_exp.errors import InfrastructureError, ManifestError, SimulatorError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,6 +81,18 @@ def test_a_command_that_only_reads_leaves_nothing_behind(command: str, tmp_path:
 
     assert "Traceback" not in ran.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_logger_keeps_the_folder_of_a_command_that_only_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["openeta_exp"])
+
+    run(["command=inspect", "experiment_id=none"])
+
+    logs = [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    assert logs == []
 
 
 def test_a_manifest_is_read_where_the_command_is_started(tmp_path: Path) -> None:
