@@ -84,6 +84,8 @@ def stopped_at(folder: Path, *said: str, by: signal.Signals) -> int:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell gives its background jobs an interrupt they ignore.
+        preexec_fn=_mind_ctrl_c,
     )
     assert process.stderr is not None
     text = ""
@@ -99,6 +101,10 @@ def stopped_at(folder: Path, *said: str, by: signal.Signals) -> int:
     process.communicate(timeout=LIMIT_S)
     psutil.wait_procs(of_test(folder), timeout=60)
     return process.returncode
+
+
+def _mind_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def facts(folder: Path) -> list[Event]:
