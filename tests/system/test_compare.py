@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import EpisodeEnded
 from openeta_exp.domain.policy_comparison import PolicyComparison
+from tests.processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "tests" / "fixtures" / "bench_catalog"
 LIMIT_S = 300
-MARK = "OPENETA_EXP_TEST_FOLDER"
 POLICIES = (
     "policy@a=my_package.policies:ShelfPolicy",
     "policy@b=my_package.policies:ShelfPolicy",
@@ -45,27 +42,11 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-@pytest.fixture(autouse=True)
-def _no_process_is_left_behind(folder: Path) -> Iterator[None]:
-    """Every process carries the test's folder in its environment."""
-    yield
-    left = [process for process in psutil.process_iter() if _belongs_to(process, folder)]
-    _, alive = psutil.wait_procs(left, timeout=30)
-    assert not alive, [process.cmdline() for process in alive]
-
-
-def _belongs_to(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return bool(process.environ().get(MARK) == str(folder))
-    except psutil.Error:
-        return False
-
-
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "openeta_exp", "tracking=none", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), MARK: str(folder)},
+        env=environment(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -23,11 +21,10 @@ from openeta_exp.domain.event import (
     Event,
 )
 from openeta_exp.engine.lineage import AUTHORING
+from tests.processes import environment, mind_ctrl_c, of_test
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-MARK = "OPENETA_EXP_TEST_FOLDER"
 LIMIT_S = 400
 MAX_EPISODES = 7
 TASKS = (
@@ -56,36 +53,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def _no_process_is_left_behind(folder: Path) -> Iterator[None]:
-    yield
-    _, alive = psutil.wait_procs(of_test(folder), timeout=20)
-    assert not alive, [process.cmdline() for process in alive]
-
-
-def of_test(folder: Path) -> list[psutil.Process]:
-    """Every process carries the test's folder in its environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 def stopped_at(folder: Path, *said: str, by: signal.Signals) -> int:
     """Start the command, stop it once it has said these in order, and return its exit code."""
     process = subprocess.Popen(
         [sys.executable, "-m", "openeta_exp", *COMMAND],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), MARK: str(folder)},
+        env=environment(folder),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         # A shell gives its background jobs an interrupt they ignore.
-        preexec_fn=_mind_ctrl_c,
+        preexec_fn=mind_ctrl_c,
     )
     assert process.stderr is not None
     text = ""
@@ -101,10 +79,6 @@ def stopped_at(folder: Path, *said: str, by: signal.Signals) -> int:
     process.communicate(timeout=LIMIT_S)
     psutil.wait_procs(of_test(folder), timeout=60)
     return process.returncode
-
-
-def _mind_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def facts(folder: Path) -> list[Event]:

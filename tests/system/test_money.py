@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from functools import partial
@@ -17,11 +16,11 @@ from openeta_exp.domain.episode import EpisodeFailure, EpisodeResult
 from openeta_exp.domain.event import ComparisonEnded, EpisodeEnded, Event, GenerationEnded
 from openeta_exp.embedded.models.server import create_app
 from tests.charging import Charging
+from tests.processes import environment
 from tests.serving import serving
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 300
 CAN = {
     "env_id": "openeta/tabletop_pick_can_basket-v0",
@@ -80,7 +79,7 @@ async def run(folder: Path, url: str, *overrides: str) -> tuple[int, str]:
                 *overrides,
             ],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=environment(folder),
             capture_output=True,
             text=True,
             timeout=LIMIT_S,

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import EpisodeEnded
+from tests.processes import environment
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 300
-MARK = "OPENETA_EXP_TEST_FOLDER"
 EPISODE = {
     "episode_id": "vague",
     "env_id": "openeta/tabletop_pick_can_basket-v0",
@@ -32,26 +28,16 @@ ANSWER = "pick up the can, and place it in the basket"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "episodes.json").write_text(json.dumps([EPISODE]), encoding="utf-8")
-    yield tmp_path
-    left = [each for each in psutil.process_iter() if _belongs_to(each, tmp_path)]
-    _, alive = psutil.wait_procs(left, timeout=20)
-    assert not alive, [process.cmdline() for process in alive]
-
-
-def _belongs_to(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return bool(process.environ().get(MARK) == str(folder))
-    except psutil.Error:
-        return False
+    return tmp_path
 
 
 def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "openeta_exp", "tracking=none", *overrides],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), MARK: str(folder)},
+        env=environment(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import EpisodeEnded
 from openeta_exp.wire.batch_result import parse_batch_result
+from tests.processes import environment, mind_ctrl_c
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 300
-MARK = "OPENETA_EXP_TEST_FOLDER"
 EPISODES = [
     {"episode_id": f"{name}-{seed}", "env_id": f"openeta/tabletop_pick_{name}_basket-v0",
      "task": f"pick up the {name} and place it in the basket", "seed": seed}
@@ -35,22 +31,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def _no_process_is_left_behind(folder: Path) -> Iterator[None]:
-    """Every process carries the test's folder in its environment."""
-    yield
-    left = [process for process in psutil.process_iter() if _belongs_to(process, folder)]
-    _, alive = psutil.wait_procs(left, timeout=20)
-    assert not alive, [process.cmdline() for process in alive]
-
-
-def _belongs_to(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return bool(process.environ().get(MARK) == str(folder))
-    except psutil.Error:
-        return False
-
-
 def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
@@ -63,17 +43,13 @@ def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
             *overrides,
         ],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), MARK: str(folder)},
+        env=environment(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         # Whoever starts the tests in the background may have switched Ctrl-C off for all below.
-        preexec_fn=_mind_ctrl_c,
+        preexec_fn=mind_ctrl_c,
     )
-
-
-def _mind_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(folder: Path, *overrides: str) -> tuple[int, str]:

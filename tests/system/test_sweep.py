@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,10 +13,9 @@ import pytest
 
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.event import EpisodeEnded, GenerationEnded
+from tests.processes import environment, of_test
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 300
-MARK = "OPENETA_EXP_TEST_FOLDER"
 CAN = {
     "env_id": "openeta/tabletop_pick_can_basket-v0",
     "task": "pick up the can and place it in the basket",
@@ -49,30 +46,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def _no_process_is_left_behind(folder: Path) -> Iterator[None]:
-    yield
-    _, alive = psutil.wait_procs(of_test(folder), timeout=20)
-    assert not alive, [process.cmdline() for process in alive]
-
-
-def of_test(folder: Path) -> list[psutil.Process]:
-    """Every process carries the test's folder in its environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "openeta_exp", "-m", "tracking=none", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), MARK: str(folder)},
+        env=environment(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
