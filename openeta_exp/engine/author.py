@@ -16,15 +16,13 @@ from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import (
     AuthorAnswered,
     BatchStarted,
-    EpisodeEnded,
-    EpisodeStarted,
 )
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.model import ModelRequest, TokenUsage
 from openeta_exp.domain.money import Tokens
 from openeta_exp.domain.record import digest
-from openeta_exp.engine.batch import RunEpisode, ended_batch
+from openeta_exp.engine.batch import RunEpisode, ended_batch, run_attempt
 from openeta_exp.engine.compare import MAX_ATTEMPTS
 from openeta_exp.engine.dispatch import Dispatch
 from openeta_exp.engine.lane import Workshop
@@ -188,28 +186,19 @@ class AuthorBench:
         self, run: _Run, spec: EpisodeSpec, batch: BatchStarted, run_episode: RunEpisode
     ) -> None:
         """Run an episode, and again if it breaks, as often as there are attempts left for it."""
-        observers, lineage = self._workshop.observers, self._workshop.lineage
         while self._last(run) is None and self._may_start():
             self._in_flight += 1
             try:
-                lineage.tell(
-                    EpisodeStarted(
-                        batch_id=batch.batch_id,
-                        episode_id=spec.episode_id,
-                        at_s=observers.clock.unix_s(),
-                    )
+                outcome = await run_attempt(
+                    spec,
+                    batch_id=batch.batch_id,
+                    run_episode=run_episode,
+                    observers=self._workshop.observers,
+                    tell=self._workshop.lineage.tell,
                 )
-                observers.progress.episode_started(spec)
-                outcome = await run_episode(spec)
+                self._keep(outcome)
             finally:
                 self._in_flight -= 1
-            lineage.tell(
-                EpisodeEnded(
-                    batch_id=batch.batch_id, outcome=outcome, at_s=observers.clock.unix_s()
-                )
-            )
-            self._keep(outcome)
-            observers.progress.episode_ended(outcome)
 
     def _batch(self, tree: ArtifactTree) -> BatchStarted:
         """Everything that was asked for under this tree so far."""

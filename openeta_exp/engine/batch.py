@@ -151,23 +151,35 @@ async def _work(
         last_env_id: str | None = None
         while (spec := dispatch.next(last_env_id)) is not None:
             last_env_id = spec.env_id
-            observers.tell(
-                EpisodeStarted(
-                    batch_id=started.batch_id,
-                    episode_id=spec.episode_id,
-                    at_s=observers.clock.unix_s(),
-                )
+            ended[spec.episode_id] = await run_attempt(
+                spec, batch_id=started.batch_id, run_episode=run_episode, observers=observers
             )
-            observers.progress.episode_started(spec)
-            outcome = await run_episode(spec)
-            observers.tell(
-                EpisodeEnded(
-                    batch_id=started.batch_id, outcome=outcome, at_s=observers.clock.unix_s()
-                )
-            )
-            ended[spec.episode_id] = outcome
-            observers.progress.episode_ended(outcome)
 
     async with anyio.create_task_group() as group:
         for _ in range(min(started.concurrency, len(todo))):
             group.start_soon(worker)
+
+
+async def run_attempt(
+    spec: EpisodeSpec,
+    *,
+    batch_id: str,
+    run_episode: RunEpisode,
+    observers: Observers,
+    tell: Callable[[Event], None] | None = None,
+) -> EpisodeOutcome:
+    """Run an episode once; its beginning and its outcome are facts the moment they are there.
+
+    Args:
+        tell: Who keeps the facts, if not the observers alone.
+
+    Raises:
+        StoreError: One of them could not be kept.
+    """
+    clock, progress, tell = observers.clock, observers.progress, tell or observers.tell
+    tell(EpisodeStarted(batch_id=batch_id, episode_id=spec.episode_id, at_s=clock.unix_s()))
+    progress.episode_started(spec)
+    outcome = await run_episode(spec)
+    tell(EpisodeEnded(batch_id=batch_id, outcome=outcome, at_s=clock.unix_s()))
+    progress.episode_ended(outcome)
+    return outcome

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import anyio
 
 from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
-from openeta_exp.domain.event import BatchStarted, EpisodeEnded, EpisodeStarted
+from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.money import Prices
 from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
 from openeta_exp.domain.schedule import Schedule, ScheduledPair
-from openeta_exp.engine.batch import Observers, ended_batch
+from openeta_exp.engine.batch import Observers, ended_batch, run_attempt
 from openeta_exp.engine.dispatch import Dispatch
 from openeta_exp.engine.observe_arm import ENVIRONMENT_PINS, observe_arm, pair_key
 from openeta_exp.engine.pair_ledger import PairLedger
@@ -258,23 +259,12 @@ class _PairRunner(Generic[Answer]):
             return [finished]
         outcomes: list[EpisodeOutcome] = []
         for _ in range(self.plan.attempts):
-            self.observers.tell(
-                EpisodeStarted(
-                    batch_id=batch.batch_id,
-                    episode_id=spec.episode_id,
-                    at_s=self.observers.clock.unix_s(),
-                )
+            outcome = await run_attempt(
+                spec,
+                batch_id=batch.batch_id,
+                run_episode=partial(self.run_arm, side),
+                observers=self.observers,
             )
-            self.observers.progress.episode_started(spec)
-            outcome = await self.run_arm(side, spec)
-            self.observers.tell(
-                EpisodeEnded(
-                    batch_id=batch.batch_id,
-                    outcome=outcome,
-                    at_s=self.observers.clock.unix_s(),
-                )
-            )
-            self.observers.progress.episode_ended(outcome)
             outcomes.append(outcome)
             if not isinstance(outcome, EpisodeFailure):
                 break
