@@ -328,6 +328,8 @@ class ComposedOrigin:
         for file, inner in self._candidates(here):
             if _states(file, inner):
                 return self._name(file)
+        if any(each[: len(here)] == here for each in self.overridden if each[:1] != each):
+            return COMMAND_LINE  # A section that exists for what was given below it.
         group = self._group_file(here[0])
         return self._name(group or self._find("config") or conf_dir() / "config.yaml")
 

@@ -83,12 +83,14 @@ def test_an_override_beats_the_experiment() -> None:
 
 def test_mistakes_are_reported_together_each_with_where_it_was_written() -> None:
     found = problems(
-        "concurrency.episods=3", "simulator.quality=bst", "experiment_id=a/b", "sede=3"
+        *("concurrency.episods=3", "simulator.quality=bst", "experiment_id=a/b", "sede=3"),
+        "concurency.episodes=3",
     )
 
-    assert len(found) == 4
+    assert len(found) == 5
     assert all(each.startswith("command line: ") for each in found)
     assert "command line: concurrency.episods = 3: no such field; did you mean episodes?" in found
+    assert "command line: concurency = {...}: no such field; did you mean concurrency?" in found
 
 
 def test_a_field_that_an_option_leaves_open_is_traced_to_its_file() -> None:
