@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,7 +132,8 @@ class Scene:
         if isinstance(waiting, anyio.Event):
             await waiting.wait()
         elif isinstance(waiting, Exception):
-            raise waiting
+            # A copy, or the traceback and this frame would keep each other alive.
+            raise copy(waiting)
         await anyio.lowlevel.checkpoint()
 
     def _result(self, call: ToolCall, effect: ToolEffect, *, shows: bool) -> ToolResult:
@@ -227,7 +229,7 @@ class _Speech:
         self.planner.contexts.append(context)
         self.last = next(iter(self.answers), self.last)
         if isinstance(self.last, Exception):
-            raise self.last
+            raise copy(self.last)
         await anyio.lowlevel.checkpoint()
         return PlannerTurn(
             decision=self.last,

@@ -233,9 +233,7 @@ def _furnish(
                 record=record,
                 log=log,
                 clock=world.clock,
-                known=tools.skill,
-                learn=tools.learn,
-                tools=lambda: tuple(spec.name for spec in tools.specs),
+                offer=tools.offer,
             )
         )
 

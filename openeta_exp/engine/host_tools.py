@@ -10,6 +10,7 @@ from openeta_exp.domain.skill import Skill
 from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec, refused
 from openeta_exp.engine.candidate_queue import CandidateQueue, Motion, QueueState
 from openeta_exp.engine.host import EpisodeHost
+from openeta_exp.engine.offer import READ_SKILL, Offer
 from openeta_exp.engine.perception_tools import PERCEPTION_TOOLS, PerceptionTools
 from openeta_exp.engine.toolbox import ToolBox
 from openeta_exp.ports.perception import Perception, Vector3
@@ -24,16 +25,6 @@ OBSERVE = ToolSpec(
     description="Look again without moving.",
     effect=ToolEffect.READ_ONLY,
     parameters={"type": "object", "properties": {}},
-)
-READ_SKILL = ToolSpec(
-    name="read_skill",
-    description="Read a skill whole.",
-    effect=ToolEffect.BOOKKEEPING,
-    parameters={
-        "type": "object",
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-    },
 )
 
 
@@ -59,33 +50,28 @@ class HostTools:
         """
         self._session = session
         self._host = host
-        self._skills = {skill.name: skill for skill in skills}
         self._perception = None if perception is None else PerceptionTools(perception, host)
-        offered: tuple[ToolSpec, ...] = (
-            OBSERVE,
-            *(PERCEPTION_TOOLS if perception is not None else ()),
-            *((READ_SKILL,) if skills else ()),
-            *simulator_tools,
-        )
-        self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in offered}
+        seeing = PERCEPTION_TOOLS if perception is not None else ()
+        reading = (READ_SKILL,) if skills else ()
+        self.offer = Offer(tools=(OBSERVE, *seeing, *reading, *simulator_tools), skills=skills)
         self._boxes: dict[str, ToolBox] = {}
         self._skill_in_use = skill_in_use
         self._enforce_allowed_tools = enforce_allowed_tools
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(self._specs.values())
+        return self.offer.tools
 
     def spec(self, name: str) -> ToolSpec:
         """Raises: KeyError: If no such tool is offered; a planner's calls are checked before."""
-        return self._specs[name]
+        return self.offer.tool(name)
 
     def allowed(self, name: str) -> bool:
         """Whether the skill in use lets this tool be called."""
-        skill = self._skills.get(self._skill_in_use or "")
+        skill = self.offer.skill(self._skill_in_use or "")
         if not self._enforce_allowed_tools or skill is None or not skill.allowed_tools:
             return True
-        if self._specs[name].effect in (ToolEffect.BOOKKEEPING, ToolEffect.PLANNING):
+        if self.spec(name).effect in (ToolEffect.BOOKKEEPING, ToolEffect.PLANNING):
             return True
         return name == OBSERVE.name or name in skill.allowed_tools
 
@@ -93,16 +79,8 @@ class HostTools:
         """Offer further tools, none of which changes the world."""
         for spec in box.specs:
             assert spec.effect is not ToolEffect.WORLD_MUTATING, "only the simulator's tools do"
-            self._specs[spec.name] = spec
+            self.offer.add(spec)
             self._boxes[spec.name] = box
-
-    def skill(self, name: str) -> Skill | None:
-        return self._skills.get(name)
-
-    def learn(self, skill: Skill) -> None:
-        """Make a new or changed skill readable."""
-        self._skills[skill.name] = skill
-        self._specs[READ_SKILL.name] = READ_SKILL
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Carry out one call.
@@ -117,7 +95,7 @@ class HostTools:
             return self._read_skill(call)
         if call.name in self._boxes:
             return await self._boxes[call.name].run(call)
-        if self._specs[call.name].effect is ToolEffect.WORLD_MUTATING:
+        if self.spec(call.name).effect is ToolEffect.WORLD_MUTATING:
             return await self._act(call)
         assert self._perception is not None, "perception tools are offered only with perception"
         return await self._perception.run(call)
@@ -136,13 +114,14 @@ class HostTools:
         )
 
     def _read_skill(self, call: ToolCall) -> ToolResult:
-        skill = self._skills.get(str(call.arguments.get("name")))
+        skill = self.offer.skill(str(call.arguments.get("name")))
         if skill is None:
+            names = (each.name for each in self.offer.skills)
             return refused(
                 call,
                 ToolEffect.BOOKKEEPING,
                 code="unknown_skill",
-                message=f"there is no such skill; there are {sorted(self._skills)}",
+                message=f"there is no such skill; there are {sorted(names)}",
             )
         self._skill_in_use = skill.name
         return ToolResult(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -19,6 +18,7 @@ from openeta_exp.domain.skill_change import (
 )
 from openeta_exp.domain.tool import ToolCall, ToolEffect, ToolResult, ToolSpec, refused
 from openeta_exp.engine.episode_record import EpisodeRecord
+from openeta_exp.engine.offer import Offer
 from openeta_exp.ports.clock import Clock
 from openeta_exp.ports.session_log import SessionLog
 from openeta_exp.ports.skill_author import SkillAuthor, SkillJudge
@@ -74,21 +74,17 @@ class SkillTools:
         record: EpisodeRecord,
         log: SessionLog,
         clock: Clock,
-        known: Callable[[str], Skill | None],
-        learn: Callable[[Skill], None],
-        tools: Callable[[], tuple[str, ...]],
+        offer: Offer,
     ) -> None:
         self._changes = changes
         self._record = record
         self._log = log
         self._clock = clock
-        self._known = known
-        self._learn = learn
-        self._tools = tools
+        self._offer = offer
 
     async def run(self, call: ToolCall) -> ToolResult:
         name, wish = str(call.arguments["name"]), str(call.arguments["wish"])
-        current = self._known(name)
+        current = self._offer.skill(name)
         if call.name == REGISTER.name and current is not None:
             return _refused(call, "skill_exists", f"there is a skill {name!r}: update it")
         if call.name == UPDATE.name and current is None:
@@ -98,7 +94,7 @@ class SkillTools:
             wish=wish,
             current=current,
             task=self._record.spec.task,
-            tools=self._tools(),
+            tools=tuple(tool.name for tool in self._offer.tools),
         )
         draft = await self._changes.author.write(request)
         self._record.tokens += draft.usage
@@ -157,7 +153,7 @@ class SkillTools:
         self._log.write(
             Artifact(kind=ArtifactKind.SKILL, name=skill.name, text=render_skill(skill))
         )
-        self._learn(skill)
+        self._offer.learn(skill)
 
 
 def _refused(call: ToolCall, code: str, message: str) -> ToolResult:
