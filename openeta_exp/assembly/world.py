@@ -18,6 +18,7 @@ from openeta_exp.adapters.mcp_connection import Transport, load_mcp
 from openeta_exp.adapters.perception.mcp_perception import McpPerception
 from openeta_exp.adapters.planner.history import HistoryLimits
 from openeta_exp.adapters.planner.model_planner import ModelPlanner, PlannerLimits
+from openeta_exp.adapters.planner.validation import load_jsonschema
 from openeta_exp.adapters.provider.by_role import ByRoleProvider
 from openeta_exp.adapters.provider.endpoint import EndpointConfig, load_openai
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
@@ -159,6 +160,7 @@ def _sandbox(stack: AsyncExitStack, settings: ExperimentSettings) -> Sandbox | N
 def _import_clients() -> None:
     load_mcp()
     load_openai()
+    load_jsonschema()
 
 
 async def _embedded(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from typing import Literal
 
@@ -12,6 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError, field_valida
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.model import ModelImage, ModelMessage, ModelRequest, TokenUsage
 from openeta_exp.domain.record import Record
+from openeta_exp.wire.base64_text import decode_base64, encode_base64
 from openeta_exp.wire.chat_tokens import is_png
 
 COMPLETIONS_PATH = "/chat/completions"
@@ -78,7 +77,7 @@ def _render_message(message: ModelMessage, *, skip: int) -> JsonObject:
         if reason is not None:
             notes.append(f"[image {image.label!r} not attached: {reason}]")
             continue
-        uri = _DATA_URI + base64.b64encode(image.png).decode("ascii")
+        uri = _DATA_URI + encode_base64(image.png)
         parts.append({"type": "text", "text": f"[image: {image.label}]"})
         parts.append({"type": "image_url", "image_url": {"url": uri, "detail": "high"}})
     noted = "\n".join([*notes])
@@ -142,8 +141,8 @@ def _decode(uri: str) -> bytes:
     if not found:
         return b""
     try:
-        return base64.b64decode(encoded)
-    except binascii.Error:
+        return decode_base64(encoded)
+    except ValueError:
         return b""
 
 

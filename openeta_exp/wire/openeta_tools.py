@@ -7,7 +7,6 @@ say it.
 
 from __future__ import annotations
 
-import binascii
 import math
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from openeta_exp.domain.observation import (
     SceneObject,
 )
 from openeta_exp.domain.record import canonical_json, parse_json
+from openeta_exp.wire.base64_text import decode_base64
 from openeta_exp.wire.images import ImageError, png_size
 from openeta_exp.wire.json_fields import (
     FieldError,
@@ -214,10 +214,8 @@ def _png(row: JsonObject, name: str, width: int, height: int) -> bytes:
 
 
 def _decoded(text: str, name: str) -> bytes:
-    encoded = text.rpartition(",")[2] if text[:5] == "data:" else text
     try:
-        # Line breaks are allowed in base64, anything else would be skipped without a word.
-        return binascii.a2b_base64("".join(encoded.split()), strict_mode=True)
+        return decode_base64(text)
     except ValueError as error:
         raise FieldError(f"`{name}` is not base64") from error
 

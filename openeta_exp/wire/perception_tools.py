@@ -7,8 +7,6 @@ count from the top left, boxes are half-open, lengths are metres in the camera's
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
@@ -221,24 +219,3 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]
-
-
-def encode(image: bytes) -> str:
-    return base64.b64encode(image).decode("ascii")
-
-
-def decode(text: str) -> bytes:
-    """Standard base64, with or without a data-URL prefix.
-
-    Raises:
-        ValueError: If the text is not base64.
-    """
-    if text.startswith("data:"):
-        text = text.partition(",")[2]
-    try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ValueError(f"not base64: {error}") from error
-    if not content:
-        raise ValueError("no bytes")
-    return content

@@ -17,6 +17,7 @@ from openeta_exp.domain.geometry import Mask
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.observation import CameraFrame
 from openeta_exp.ports.perception import Answer, Detection, GraspCandidate, Point
+from openeta_exp.wire.base64_text import decode_base64
 from openeta_exp.wire.images import ImageError, decode_grey
 from openeta_exp.wire.perception_tools import (
     POINT_CANDIDATES,
@@ -28,7 +29,6 @@ from openeta_exp.wire.perception_tools import (
     WireDetection,
     WireGrasp,
     WireRecord,
-    decode,
     first_problem,
 )
 
@@ -167,7 +167,7 @@ def _stretched(row: WireGrasp, stretch: float) -> GraspCandidate:
 
 def _detection(row: WireDetection, frame: CameraFrame) -> Detection:
     try:
-        png = decode(row.mask.base64)
+        png = decode_base64(row.mask.base64)
         pixels = decode_grey(png)
     except (ImageError, ValueError) as error:
         raise ReplyError(f"mask of {row.label!r}: {error}") from error

@@ -17,11 +17,11 @@ from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.observation import CameraFrame
 from openeta_exp.errors import PerceptionError
 from openeta_exp.ports.perception import Answer, Detection, GraspCandidate, Point
+from openeta_exp.wire.base64_text import encode_base64
 from openeta_exp.wire.perception_tools import (
     FailureDetails,
     Reply,
     ReplyError,
-    encode,
     first_problem,
     parse_reply,
 )
@@ -96,7 +96,7 @@ class McpPerception:
         from openeta_exp.adapters.perception.checking import detections
 
         arguments: JsonObject = {
-            "image_base64": encode(frame.rgb_png),
+            "image_base64": encode_base64(frame.rgb_png),
             "prompt": prompt,
             "image_format": "png",
         }
@@ -110,7 +110,7 @@ class McpPerception:
         from openeta_exp.adapters.perception.checking import point_detections
 
         arguments: JsonObject = {
-            "image_base64": encode(frame.rgb_png),
+            "image_base64": encode_base64(frame.rgb_png),
             "points": [{"x": point.x, "y": point.y, "label": point.label} for point in points],
             "image_format": "png",
         }
@@ -250,4 +250,4 @@ def _as_perception_error(service: str, error: McpCallError) -> PerceptionError:
 
 
 def _picture(png: bytes) -> JsonObject:
-    return {"format": "png", "base64": encode(png)}
+    return {"format": "png", "base64": encode_base64(png)}

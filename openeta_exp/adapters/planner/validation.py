@@ -38,6 +38,11 @@ def _argument_problems(call: ToolCall, tool: ToolSpec) -> list[str]:
     ]
 
 
+def load_jsonschema() -> None:
+    """Import it now rather than with the first decision, when every episode would wait for it."""
+    import jsonschema  # noqa: F401
+
+
 @lru_cache(maxsize=64)
 def _validator(schema: bytes) -> Validator:
     """Compiled once per schema: compiling costs far more than checking."""

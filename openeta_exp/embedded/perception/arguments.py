@@ -13,8 +13,9 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.observation import Intrinsics
 from openeta_exp.domain.record import Record
+from openeta_exp.wire.base64_text import decode_base64
 from openeta_exp.wire.images import DEPTH_SCALE
-from openeta_exp.wire.perception_tools import MAX_POINTS, WirePoint, decode, first_problem
+from openeta_exp.wire.perception_tools import MAX_POINTS, WirePoint, first_problem
 
 MAX_DEPTH_SHRINK = 4.0
 
@@ -165,8 +166,11 @@ def parse(kind: type[ArgumentsT], given: JsonObject) -> ArgumentsT:
 
 
 def image_bytes(text: str, *, code: str) -> bytes:
-    """Raises: Refusal: With `code`, if the text is not base64."""
+    """Raises: Refusal: With `code`, if the text is not base64 or says nothing."""
     try:
-        return decode(text)
+        content = decode_base64(text)
     except ValueError as error:
-        raise Refusal(code, str(error)) from error
+        raise Refusal(code, f"not base64: {error}") from error
+    if not content:
+        raise Refusal(code, "no bytes")
+    return content

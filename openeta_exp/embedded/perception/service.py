@@ -22,6 +22,7 @@ from openeta_exp.embedded.perception.masks import Found, find_at, find_named
 from openeta_exp.embedded.perception.overlay import draw_overlay
 from openeta_exp.embedded.simulator.frames import FrameSource, FrameTruth
 from openeta_exp.errors import SimulatorError
+from openeta_exp.wire.base64_text import encode_base64
 from openeta_exp.wire.images import ImageError, decode_rgb, encode_mask
 from openeta_exp.wire.perception_tools import (
     POINT_CANDIDATES,
@@ -34,7 +35,6 @@ from openeta_exp.wire.perception_tools import (
     SegmentMetadata,
     WireArtifact,
     WireDetection,
-    encode,
     success,
 )
 
@@ -67,7 +67,7 @@ class PerceptionService:
                 prompt=arguments.prompt,
                 detection_count=len(found),
                 detections=_detections(found),
-                artifacts=(WireArtifact(kind="overlay", base64=encode(drawn)),),
+                artifacts=(WireArtifact(kind="overlay", base64=encode_base64(drawn)),),
                 metadata=SegmentMetadata(
                     duration_s=perf_counter() - started,
                     image_size=_size(frame),
@@ -103,7 +103,7 @@ class PerceptionService:
                 artifacts=tuple(
                     WireArtifact(
                         kind="candidate_overlay",
-                        base64=encode(draw_overlay(rgb, [each.mask])),
+                        base64=encode_base64(draw_overlay(rgb, [each.mask])),
                         rank=rank,
                         backend_index=each.backend_index,
                     )
@@ -173,7 +173,7 @@ def _detections(found: list[Found]) -> tuple[WireDetection, ...]:
             label=each.label,
             score=each.score,
             bbox_xyxy=each.bbox_xyxy,
-            mask=EncodedImage(base64=encode(encode_mask(each.mask))),
+            mask=EncodedImage(base64=encode_base64(encode_mask(each.mask))),
             area_px=each.area_px,
             backend_index=each.backend_index,
             rank=rank,

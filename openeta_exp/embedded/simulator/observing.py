@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from openeta_exp.embedded.simulator.replies import (
     RobotObservation,
 )
 from openeta_exp.embedded.simulator.rotations import xyzw_from_quat
+from openeta_exp.wire.base64_text import encode_base64
 
 _DEPTH_PER_METRE = 1000.0
 _ROLES = {"agentview": "scene_primary", "wrist": "wrist_primary"}
@@ -106,7 +106,7 @@ def encode(backend: Backend, name: str, frame: Frame, *, depth: bool) -> Encoded
     camera = CameraObservation(
         frame_id=name,
         role=_ROLES[name],
-        rgb_base64=base64.b64encode(rgb).decode("ascii"),
+        rgb_base64=encode_base64(rgb),
         width=width,
         height=height,
         intrinsics=intrinsics(backend, name, width=width, height=height),
@@ -117,7 +117,7 @@ def encode(backend: Backend, name: str, frame: Frame, *, depth: bool) -> Encoded
         millimetres = np.clip(np.rint(frame.depth_m * _DEPTH_PER_METRE), 0, 65535)
         camera = camera.model_copy(
             update={
-                "depth_base64": base64.b64encode(_png(millimetres.astype(np.uint16))).decode(),
+                "depth_base64": encode_base64(_png(millimetres.astype(np.uint16))),
                 "depth_encoding": "uint16_png",
                 "depth_scale": _DEPTH_PER_METRE,
                 "depth_min": float(millimetres.min() / _DEPTH_PER_METRE),

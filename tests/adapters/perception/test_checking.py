@@ -16,8 +16,9 @@ from openeta_exp.domain.identity import JsonObject
 from openeta_exp.embedded.perception.arguments import DetectGrasps, Segment, SegmentPoints, parse
 from openeta_exp.embedded.perception.service import PerceptionService
 from openeta_exp.ports.perception import Point
+from openeta_exp.wire.base64_text import encode_base64
 from openeta_exp.wire.images import encode_mask, encode_png
-from openeta_exp.wire.perception_tools import ReplyError, encode
+from openeta_exp.wire.perception_tools import ReplyError
 from tests.embedded.perception.frames import KnownFrames, Shot, take
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ POINTS = (Point(x=128, y=128), Point(x=3, y=4, label=0))
 async def true_details(tool: str, shot: Shot) -> Details:
     """What our own server answers."""
     service = PerceptionService(KnownFrames((shot,)))
-    image = encode(shot.rgb_png)
+    image = encode_base64(shot.rgb_png)
     reply: JsonObject
     match tool:
         case "segment":
@@ -58,10 +59,16 @@ def swap(rows: list[Any]) -> None:
 
 
 def grey(value: int, size: tuple[int, int] = (256, 256)) -> dict[str, str]:
-    return {"format": "png", "base64": encode(encode_png(np.full(size, value, dtype=np.uint8)))}
+    return {
+        "format": "png",
+        "base64": encode_base64(encode_png(np.full(size, value, dtype=np.uint8))),
+    }
 
 
-COLOURED = {"format": "png", "base64": encode(encode_png(np.zeros((256, 256, 3), dtype=np.uint8)))}
+COLOURED = {
+    "format": "png",
+    "base64": encode_base64(encode_png(np.zeros((256, 256, 3), dtype=np.uint8))),
+}
 
 POINT_LIES: dict[str, Change] = {
     "echoes other points": lambda d: d["points"].pop(),
@@ -244,7 +251,7 @@ def test_a_box_holds_its_mask_and_nothing_less(
         "label": "thing",
         "score": 0.5,
         "bbox_xyxy": [0, 0, 0, 0],
-        "mask": {"format": "png", "base64": encode(encode_mask(mask))},
+        "mask": {"format": "png", "base64": encode_base64(encode_mask(mask))},
         "area_px": 0,
         "backend_index": 0,
         "rank": 0,

@@ -13,8 +13,8 @@ from openeta_exp.domain.geometry import Mask
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.observation import CameraFrame
 from openeta_exp.embedded.simulator.frames import FrameInstance, FrameTruth
+from openeta_exp.wire.base64_text import encode_base64
 from openeta_exp.wire.images import encode_mask, encode_png
-from openeta_exp.wire.perception_tools import encode
 from tests.depth_scenes import INTRINSICS, SIZE_PX, Scene, Solid, draw
 
 SOUP = Solid(x_m=-0.05, y_m=-0.1, width_m=0.066, length_m=0.066, height_m=0.08, round=True)
@@ -55,8 +55,8 @@ class Shot:
     def grasp_arguments(self, mask: Mask | None) -> JsonObject:
         """`detect_grasps` on a mask, or on the scene."""
         arguments: JsonObject = {
-            "rgb": {"format": "png", "base64": encode(self.rgb_png)},
-            "depth": {"format": "png", "base64": encode(self.depth_png)},
+            "rgb": {"format": "png", "base64": encode_base64(self.rgb_png)},
+            "depth": {"format": "png", "base64": encode_base64(self.depth_png)},
             "intrinsics": {
                 "fx": INTRINSICS.fx,
                 "fy": INTRINSICS.fy,
@@ -69,7 +69,7 @@ class Shot:
         if mask is not None:
             arguments |= {
                 "mode": "targeted",
-                "target_mask": {"format": "png", "base64": encode(encode_mask(mask))},
+                "target_mask": {"format": "png", "base64": encode_base64(encode_mask(mask))},
             }
         return arguments
 

@@ -18,8 +18,8 @@ from openeta_exp.embedded.perception.service import PerceptionService
 from openeta_exp.embedded.simulator.frames import FrameTruth
 from openeta_exp.errors import SimulatorError
 from openeta_exp.ports.perception import Point
+from openeta_exp.wire.base64_text import encode_base64
 from openeta_exp.wire.images import decode_mask, encode_mask, encode_png
-from openeta_exp.wire.perception_tools import encode
 from tests.embedded.perception.frames import KnownFrames, Shot, take
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_a_phrase_finds_exactly_the_pixels_the_simulator_drew(
     reply = await call(
         client,
         "segment",
-        {"image_base64": encode(shot.rgb_png), "prompt": "the Alphabet_Soup"},
+        {"image_base64": encode_base64(shot.rgb_png), "prompt": "the Alphabet_Soup"},
     )
 
     details = reply["details"]
@@ -76,7 +76,7 @@ async def test_a_phrase_finds_exactly_the_pixels_the_simulator_drew(
 
 async def test_nothing_found_is_a_success_without_detections(client: Client, shot: Shot) -> None:
     reply = await call(
-        client, "segment", {"image_base64": encode(shot.rgb_png), "prompt": "a wine bottle"}
+        client, "segment", {"image_base64": encode_base64(shot.rgb_png), "prompt": "a wine bottle"}
     )
 
     details = reply["details"]
@@ -95,7 +95,7 @@ async def test_points_are_answered_with_three_masks_that_keep_every_rule(
         client,
         "segment_points",
         {
-            "image_base64": encode(shot.rgb_png),
+            "image_base64": encode_base64(shot.rgb_png),
             "points": [{"x": p.x, "y": p.y, "label": p.label} for p in points],
         },
     )
@@ -148,7 +148,7 @@ async def test_a_scene_that_was_sent_smaller_is_answered_smaller(
 async def test_an_image_the_simulator_did_not_render_is_refused_by_every_tool(
     client: Client, shot: Shot
 ) -> None:
-    foreign = encode(encode_png(np.full((256, 256, 3), 7, dtype=np.uint8)))
+    foreign = encode_base64(encode_png(np.full((256, 256, 3), 7, dtype=np.uint8)))
     grasp = shot.grasp_arguments(shot.mask("butter_1")) | {"rgb": {"base64": foreign}}
     point: JsonObject = {"x": 1, "y": 1, "label": 1}
 
@@ -211,15 +211,16 @@ async def test_a_segmentation_that_cannot_be_made_is_refused_by_its_code(
     client: Client, shot: Shot, tool: str, arguments: JsonObject, code: str
 ) -> None:
     given = {
-        key: encode(shot.rgb_png) if value == IMAGE else value for key, value in arguments.items()
+        key: encode_base64(shot.rgb_png) if value == IMAGE else value
+        for key, value in arguments.items()
     }
 
     assert await reason(client, tool, given) == code
 
 
-NO_MASK = encode(encode_mask(np.zeros((256, 256), dtype=np.bool_)))
-SMALL_MASK = encode(encode_mask(np.ones((4, 4), dtype=np.bool_)))
-COLOURED = encode(encode_png(np.zeros((256, 256, 3), dtype=np.uint8)))
+NO_MASK = encode_base64(encode_mask(np.zeros((256, 256), dtype=np.bool_)))
+SMALL_MASK = encode_base64(encode_mask(np.ones((4, 4), dtype=np.bool_)))
+COLOURED = encode_base64(encode_png(np.zeros((256, 256, 3), dtype=np.uint8)))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ async def test_a_target_without_depth_is_refused(client: Client, shot: Shot) -> 
     buffer = BytesIO()
     Image.fromarray(np.zeros((256, 256), dtype=np.uint16)).save(buffer, format="PNG")
     arguments = shot.grasp_arguments(shot.mask("butter_1"))
-    arguments["depth"] = {"base64": encode(buffer.getvalue())}
+    arguments["depth"] = {"base64": encode_base64(buffer.getvalue())}
 
     assert await reason(client, "detect_grasps", arguments) == (
         "empty_point_cloud_after_depth_filter"
@@ -284,7 +285,9 @@ async def test_a_frame_is_asked_for_once_however_often_it_is_looked_at(shot: Sho
     source = KnownFrames((shot,))
     async with Client(build_server(PerceptionService(source))) as client:
         for prompt in ("alphabet soup", "butter"):
-            await call(client, "segment", {"image_base64": encode(shot.rgb_png), "prompt": prompt})
+            await call(
+                client, "segment", {"image_base64": encode_base64(shot.rgb_png), "prompt": prompt}
+            )
         await call(client, "detect_grasps", shot.grasp_arguments(shot.mask("butter_1")))
 
     assert source.asked == [shot.digest]
@@ -297,7 +300,7 @@ async def test_a_simulator_that_does_not_answer_is_named_as_the_reason(shot: Sho
 
     async with Client(build_server(PerceptionService(Silent()))) as client:
         code = await reason(
-            client, "segment", {"image_base64": encode(shot.rgb_png), "prompt": "butter"}
+            client, "segment", {"image_base64": encode_base64(shot.rgb_png), "prompt": "butter"}
         )
 
     assert code == "backend_unavailable"

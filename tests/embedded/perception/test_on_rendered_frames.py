@@ -20,8 +20,8 @@ from openeta_exp.embedded.simulator.replies import ObjectBounds, Observation
 from openeta_exp.embedded.simulator.service import SimulatorOptions, SimulatorService
 from openeta_exp.engine.geometry import GraspPose, Region, grasp_in_world, measure
 from openeta_exp.ports.perception import Detection
+from openeta_exp.wire.base64_text import encode_base64
 from openeta_exp.wire.openeta_tools import parse_observation
-from openeta_exp.wire.perception_tools import encode
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ class Look:
     perception: PerceptionService
 
     async def find(self, name: str) -> Detection:
-        given = {"image_base64": encode(self.frame.rgb_png), "prompt": name}
+        given = {"image_base64": encode_base64(self.frame.rgb_png), "prompt": name}
         reply = await self.perception.segment(parse(Segment, {**given}))
         details = reply["details"]
         assert isinstance(details, dict)
@@ -50,15 +50,15 @@ class Look:
             parse(
                 DetectGrasps,
                 {
-                    "rgb": {"base64": encode(self.frame.rgb_png)},
-                    "depth": {"base64": encode(self.frame.depth_png)},
+                    "rgb": {"base64": encode_base64(self.frame.rgb_png)},
+                    "depth": {"base64": encode_base64(self.frame.depth_png)},
                     "intrinsics": {
                         "fx": pinhole.fx,
                         "fy": pinhole.fy,
                         "cx": pinhole.cx,
                         "cy": pinhole.cy,
                     },
-                    "target_mask": {"base64": encode(target.mask_png)},
+                    "target_mask": {"base64": encode_base64(target.mask_png)},
                 },
             )
         )
