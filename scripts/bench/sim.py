@@ -4,7 +4,8 @@
 
 Prints one JSON line per measurement:
 
-- speed: control steps per second through `move_to` over HTTP, and of a bare loop, in turns;
+- speed: control steps per second through `move_to` over HTTP, and of a bare loop, in turns; with
+  a camera, also of a bare loop that draws as many frames;
 - memory: resident and proportional megabytes of an environment process;
 - batch: the bare scripted loop over whole LIBERO object episodes, two processes.
 """
@@ -13,31 +14,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import anyio
-import numpy as np
 from mcp import Client
 from mcp_types import TextContent
 
-from openeta_exp.embedded.simulator.backend import Backend
 from openeta_exp.embedded.simulator.env_ids import LiberoId, TabletopId, parse_env_id
 from openeta_exp.embedded.simulator.gl import Gl, environment_with
 from openeta_exp.embedded.simulator.libero_suites import libero_tasks
+from openeta_exp.embedded.simulator.rendering_quality import Quality
 from openeta_exp.embedded.simulator.replies import CreateReply, MotionReply, Observation
 from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
 from openeta_exp.embedded.simulator.worker import build_backend
+from scripts.bench.bare_loop import BareLoop, Round
+from scripts.bench.bare_loop import processes as bare_processes
 from scripts.bench.sim_pick import LADDER, BareArm, Strategy, pick_and_place
 
 SOUP = str(LiberoId("libero_object", 0))
@@ -81,7 +81,7 @@ def run_bare(
 ) -> BareBatch:
     """Run every seed of every environment, a task at a time in each process."""
     started = time.perf_counter()
-    with _processes(processes) as pool:
+    with bare_processes(processes) as pool:
         runs = list(
             pool.map(
                 _run_task,
@@ -98,21 +98,6 @@ def run_bare(
         seconds=time.perf_counter() - started,
         building_s=sum(run.building_s for run in runs),
     )
-
-
-@contextmanager
-def _processes(number: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that start with the variables of the simulator's own."""
-    before = dict(os.environ)
-    os.environ.update(environment_with(Gl.NONE))
-    try:
-        with ProcessPoolExecutor(
-            max_workers=number, mp_context=multiprocessing.get_context("spawn")
-        ) as pool:
-            yield pool
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _run_task(env_id: str, seeds: Sequence[int], strategy: Strategy) -> _TaskRun:
@@ -145,59 +130,17 @@ def goal_of(env_id: str) -> tuple[str, str]:
             return thing, rest[0] if rest else "basket_1"
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """Some control steps and what they took; CPU of every process that took part."""
-
-    steps: int
-    wall_s: float
-    cpu_s: float
-
-
-class BareLoop:
-    """`backend.step` and nothing else, in a process of its own."""
-
-    def __init__(self, env_id: str) -> None:
-        self._stack = ExitStack()
-        self._pool = self._stack.enter_context(_processes(1))
-        self._pool.submit(_build_once, env_id).result()
-
-    def run(self, steps: int) -> Round:
-        return self._pool.submit(_step_many, steps).result()
-
-    def close(self) -> None:
-        self._stack.close()
-
-
-_built: list[Backend] = []
-
-
-def _build_once(env_id: str) -> None:
-    _built.append(build_backend(env_id))
-    _step_many(50)
-
-
-def _step_many(steps: int) -> Round:
-    """So many control steps, back and forth in free space."""
-    (backend,) = _built
-    backend.reset(0)
-    action = np.array([0.1, 0.2, 0.1, 0.0, 0.0, 0.0, -1.0])
-    wall, cpu = time.perf_counter(), time.process_time()
-    for index in range(steps):
-        backend.step(action if (index // 20) % 2 == 0 else -action)
-    return Round(steps, time.perf_counter() - wall, time.process_time() - cpu)
-
-
 @contextmanager
-def server(*options: str) -> Iterator[tuple[str, int]]:
-    """A simulator server's `/mcp` address and process id."""
+def server(*options: str) -> Iterator[tuple[str, int, Gl]]:
+    """A simulator server's `/mcp` address, process id and GL platform."""
     command = [sys.executable, "-m", "openeta_exp.embedded.simulator", *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment_with(Gl.NONE)
     ) as process:
         assert process.stdout is not None
         try:
-            yield json.loads(process.stdout.readline())["url"], process.pid
+            ready = json.loads(process.stdout.readline())
+            yield ready["url"], process.pid, Gl(ready["gl"])
         finally:
             process.terminate()
 
@@ -207,7 +150,8 @@ class Speed:
     """Medians over interleaved rounds.
 
     Attributes:
-        ratio: Served over bare steps per second of wall time.
+        ratio: Served over bare steps per second of wall time. The bare loop draws nothing.
+        ratio_to_drawing: The same over a bare loop that draws as many frames, as arrays.
         cpu_ratio: Bare over served CPU per step; does not care who else uses the machine.
     """
 
@@ -217,6 +161,7 @@ class Speed:
     bare_steps_per_s: float
     served_steps_per_s: float
     ratio: float
+    ratio_to_drawing: float
     cpu_ratio: float
     steps_per_call: float
     reset_ms: float
@@ -236,10 +181,11 @@ async def measure_served(
     env_id: str, *, cameras: Sequence[str], quality: str, rounds: int, steps: int
 ) -> tuple[Speed, Memory]:
     """Take turns: a bare round, then a round of `move_to` calls, on warmed-up environments."""
-    bare = BareLoop(env_id)
-    pairs: list[tuple[Round, Round]] = []
+    rounds_of: list[tuple[Round, Round, Round]] = []
     calls, resets_s = 0, []
-    with server("--quality", quality, "--max-envs", "1") as (url, pid):
+    with server("--quality", quality, "--max-envs", "1") as (url, pid, gl):
+        camera = cameras[0] if cameras else None
+        bare = BareLoop(env_id, camera=camera, quality=Quality(quality), gl=gl)
         async with Client(url) as client:
             created = CreateReply.from_json(
                 await _call(client, "create_env", env_id=env_id, cameras=list(cameras))
@@ -252,9 +198,10 @@ async def measure_served(
                 reset_s = time.perf_counter() - started
                 home = Observation.from_json(text).robot.end_effector_pose.xyz
                 served, legs = await _travel(client, created.handle, home, processes, steps=steps)
+                drawing = bare.run(steps, frame_every=round(served.steps / legs))
                 # The first round loads textures and compiles; nobody waits for it again.
                 if index > 0:
-                    pairs.append((alone, served))
+                    rounds_of.append((alone, served, drawing))
                     resets_s.append(reset_s)
                     calls += legs
             memory = memory_of(processes[-1], env_id=env_id, cameras=len(cameras))
@@ -264,11 +211,12 @@ async def measure_served(
         env_id=env_id,
         cameras=len(cameras),
         quality=quality,
-        bare_steps_per_s=median(b.steps / b.wall_s for b, _ in pairs),
-        served_steps_per_s=median(s.steps / s.wall_s for _, s in pairs),
-        ratio=median((s.steps / s.wall_s) / (b.steps / b.wall_s) for b, s in pairs),
-        cpu_ratio=median((b.cpu_s / b.steps) / (s.cpu_s / s.steps) for b, s in pairs),
-        steps_per_call=sum(s.steps for _, s in pairs) / calls,
+        bare_steps_per_s=median(b.per_s for b, _, _ in rounds_of),
+        served_steps_per_s=median(s.per_s for _, s, _ in rounds_of),
+        ratio=median(s.per_s / b.per_s for b, s, _ in rounds_of),
+        ratio_to_drawing=median(s.per_s / d.per_s for _, s, d in rounds_of),
+        cpu_ratio=median((b.cpu_s / b.steps) / (s.cpu_s / s.steps) for b, s, _ in rounds_of),
+        steps_per_call=sum(s.steps for _, s, _ in rounds_of) / calls,
         reset_ms=1000 * median(resets_s),
     )
     return speed, memory
