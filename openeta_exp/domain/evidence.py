@@ -23,6 +23,8 @@ class EnvironmentReceipt(Record):
     reward: float
     terminated: bool
     truncated: bool
+    tells_end: bool = True
+    """Whether the answer said if the episode goes on. Some servers send a picture and no more."""
     success_at_reset: bool = False
     """True if the checker was already satisfied before anything was done."""
     collision: bool = False

@@ -51,6 +51,7 @@ class EnvironmentReply:
     reward: float
     terminated: bool
     truncated: bool
+    tells_end: bool
     observation: Observation | None
     collision: bool
 
@@ -128,6 +129,7 @@ def parse_environment_reply(reply: JsonObject) -> EnvironmentReply:
         reward=number_field(reply, "reward") if acted else optional_number(source, "reward", 0.0),
         terminated=boolean_field(source, "terminated", default=False),
         truncated=boolean_field(source, "truncated", default=False),
+        tells_end=isinstance(source.get("terminated"), bool),
         observation=observation,
         collision=_collided(reply),
     )

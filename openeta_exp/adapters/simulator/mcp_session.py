@@ -212,6 +212,7 @@ class McpSimulatorSession:
             reward=world.reward,
             terminated=world.terminated,
             truncated=world.truncated,
+            tells_end=world.tells_end,
             success_at_reset=self._success_at_reset,
             collision=world.collision,
         )

@@ -65,9 +65,10 @@ async def test_a_close_that_hangs_or_fails_leaves_a_success_a_success(closing: A
     [
         ({**OVER, "metadata": {"terminated": True, "reward": 1.0}}, True),
         (OVER, None),
-        (OBSERVATION, False),
+        (OBSERVATION, None),
+        ({**OBSERVATION, "metadata": {"terminated": False}}, False),
     ],
-    ids=["the look tells of the reward", "the look tells of the end only", "it goes on"],
+    ids=["tells of the reward", "tells of the end only", "tells nothing", "tells that it goes on"],
 )
 async def test_a_motion_whose_reply_is_lost_is_settled_by_looking_or_not_at_all(
     seen: JsonObject, verdict: bool | None
