@@ -6,6 +6,7 @@ import json
 import tempfile
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import anyio
 
@@ -17,7 +18,7 @@ from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
 from openeta_exp.assembly.authors import check_author
 from openeta_exp.assembly.forecast import earlier_of, forecast_lineage, forecast_run
-from openeta_exp.assembly.run import batch_plan, episode_world
+from openeta_exp.assembly.run import batch_plan, episode_world, still_to_run
 from openeta_exp.assembly.splits import read_splits
 from openeta_exp.assembly.world import World, baseline_tree, open_world
 from openeta_exp.domain.artifact import ArtifactTree
@@ -58,7 +59,7 @@ def capacity(settings: ExperimentSettings) -> int:
     console = Console()
     batch = anyio.run(partial(_capacity, settings, manifest, baseline_tree(settings), console))
     broken = [outcome for outcome in batch.outcomes if _is_broken(outcome)]
-    durations = sorted(outcome.usage.duration_s for outcome in batch.outcomes)
+    durations = [outcome.usage.duration_s for outcome in batch.outcomes]
     console.text(
         json.dumps(
             {
@@ -67,8 +68,8 @@ def capacity(settings: ExperimentSettings) -> int:
                 "concurrency": batch.started.concurrency,
                 "duration_s": round(batch.duration_s, 3),
                 "open_reset_close_s": {
-                    "median": round(durations[len(durations) // 2], 3),
-                    "max": round(durations[-1], 3),
+                    "median": round(median(durations), 3),
+                    "max": round(max(durations), 3),
                 },
                 "failures": [outcome.episode_id for outcome in broken],
             }
@@ -124,13 +125,18 @@ def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
     tree = baseline_tree(settings)
     console = Console()
     checks = anyio.run(partial(_preflight, settings, manifest, asked))
-    time_s = _time(settings, manifest)
+    to_run, time_s = _time(settings, manifest, tree)
     earlier = earlier_of(settings)
-    costs = [forecast_run(settings, manifest, earlier)]
+    costs = [forecast_run(settings, to_run, earlier)]
     if settings.held_out is not None:
         costs.append(forecast_lineage(settings, read_splits(settings), earlier))
     for check in checks:
         console.note(_check_line(check))
+    if len(to_run) < len(manifest.episodes):
+        console.note(
+            f"{len(manifest.episodes) - len(to_run)} of {len(manifest.episodes)} episodes of the "
+            "manifest have a verdict already and are left out of its forecast"
+        )
     for cost in costs:
         for sentence in cost.sentences():
             console.note(sentence)
@@ -187,19 +193,23 @@ async def _checks(world: World, manifest: Manifest, asked: PreflightSettings) ->
     )
 
 
-def _time(settings: ExperimentSettings, manifest: Manifest) -> Estimate:
-    """From the experiment's own journal where it has one."""
+def _time(
+    settings: ExperimentSettings, manifest: Manifest, tree: ArtifactTree
+) -> tuple[tuple[EpisodeSpec, ...], Estimate]:
+    """Which episodes `run` would run, and how long they take, by the experiment's journal."""
     layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
     earlier: list[EpisodeOutcome] = []
+    to_run = manifest.episodes
     if layout.journal.is_file():
         journal = SqliteJournal(layout.journal, read_only=True)
         try:
+            to_run = still_to_run(settings, manifest, tree, journal)
             earlier = [
                 event.outcome for _, event in journal.events() if event.kind == "episode_ended"
             ]
         finally:
             journal.close()
-    return estimate(manifest, earlier, concurrency=settings.concurrency.episodes)
+    return to_run, estimate(to_run, earlier, concurrency=settings.concurrency.episodes)
 
 
 def _check_line(check: Check) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from openeta_exp.adapters.authoring import model_reviewer, strategy_writing
 from openeta_exp.adapters.store.layout import ExperimentLayout
@@ -15,7 +15,7 @@ from openeta_exp.adapters.supervision import (
 from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.splits import Splits
 from openeta_exp.domain.event import EpisodeEnded, GenerationStarted
-from openeta_exp.domain.manifest import Manifest
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.model import ModelRole
 from openeta_exp.engine.draws import HeldOutPool
 from openeta_exp.engine.forecast import Earlier, Forecast, RoleLimits, Work, forecast
@@ -24,11 +24,13 @@ from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.lineage import FileAuthorSettings, GepaAuthorSettings
 
 
-def forecast_run(settings: ExperimentSettings, manifest: Manifest, earlier: Earlier) -> Forecast:
-    """Of the manifest's episodes, once each."""
+def forecast_run(
+    settings: ExperimentSettings, to_run: Sequence[EpisodeSpec], earlier: Earlier
+) -> Forecast:
+    """Of these episodes, once each."""
     return forecast(
         "the manifest",
-        [Work.of(Manifest(episodes=(spec,)), episodes=1) for spec in manifest.episodes],
+        [Work.of(Manifest(episodes=(spec,)), episodes=1) for spec in to_run],
         generations=0,
         limits=tuple(_limits(settings)),
         earlier=earlier,

@@ -22,7 +22,7 @@ from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_w
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import ExecutionId
-from openeta_exp.domain.manifest import Manifest
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.episode import AgentTools, EpisodeWorld
@@ -34,6 +34,7 @@ from openeta_exp.engine.summary import report_batch
 from openeta_exp.errors import InfrastructureError
 from openeta_exp.ports.planner import Planner
 from openeta_exp.ports.session_log import SessionLogs
+from openeta_exp.ports.store import Journal
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.summary_view import Places
 from openeta_exp.settings.experiment import ExperimentSettings
@@ -88,12 +89,7 @@ def _is_finished(
 
     Nothing is started for it, and nothing is written: it is the batch as it ended.
     """
-    arm = Arm(
-        label=PHASE,
-        tree_digest=tree.content_digest,
-        settings=behaviour(settings),
-        scripted=is_scripted(settings),
-    )
+    arm = _arm(settings, tree)
     known = store.journal.outcomes(arm.content_digest)
     outcomes = [known.get((spec.content_digest, spec.repeat)) for spec in manifest.episodes]
     finished = [outcome for outcome in outcomes if outcome is not None]
@@ -117,6 +113,27 @@ def _is_finished(
     )
     console.note("every episode has a verdict from before; fresh=true runs them again")
     return True
+
+
+def still_to_run(
+    settings: ExperimentSettings, manifest: Manifest, tree: ArtifactTree, journal: Journal
+) -> tuple[EpisodeSpec, ...]:
+    """The episodes of the manifest that `command=run` would run now, in its order."""
+    if settings.fresh:
+        return manifest.episodes
+    known = journal.outcomes(_arm(settings, tree).content_digest)
+    return tuple(
+        spec for spec in manifest.episodes if (spec.content_digest, spec.repeat) not in known
+    )
+
+
+def _arm(settings: ExperimentSettings, tree: ArtifactTree) -> Arm:
+    return Arm(
+        label=PHASE,
+        tree_digest=tree.content_digest,
+        settings=behaviour(settings),
+        scripted=is_scripted(settings),
+    )
 
 
 async def _run(

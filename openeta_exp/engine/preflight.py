@@ -129,14 +129,14 @@ def _brief(facts: JsonObject) -> str:
 
 
 def estimate(
-    manifest: Manifest, earlier: Sequence[EpisodeOutcome], *, concurrency: int
+    to_run: Sequence[EpisodeSpec], earlier: Sequence[EpisodeOutcome], *, concurrency: int
 ) -> Estimate:
     """Forecast the time from earlier results; without any, from the budgets."""
     results = [outcome for outcome in earlier if isinstance(outcome, EpisodeResult)]
-    count = len(manifest.episodes)
+    count = len(to_run)
     rounds = math.ceil(count / max(1, min(concurrency, count)))
     if results:
         wall_s = fmean(outcome.usage.duration_s for outcome in results) * rounds
     else:
-        wall_s = max(spec.budget.timeout_s for spec in manifest.episodes) * rounds
+        wall_s = max((spec.budget.timeout_s for spec in to_run), default=0.0) * rounds
     return Estimate(basis=len(results), episodes=count, wall_s=wall_s)
