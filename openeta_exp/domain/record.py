@@ -61,12 +61,19 @@ def parse_json(text: str | bytes) -> JsonValue:
         )
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-    if ("\\u" in text) if isinstance(text, str) else (b"\\u" in text):
+    if _has_escape(text):
         # An escape may be half a pair, which no UTF-8 can say. Raises a ValueError.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     if _deeper_than(MAX_NESTING, value):
         raise ValueError(f"the JSON is nested deeper than {MAX_NESTING} levels")
     return value
+
+
+def _has_escape(text: str | bytes) -> bool:
+    """Whether an escape of a code point is in it. One character is found far faster than two."""
+    if isinstance(text, str):
+        return "\\" in text and "\\u" in text
+    return b"\\" in text and b"\\u" in text
 
 
 MAX_NESTING = 100
