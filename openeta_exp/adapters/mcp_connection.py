@@ -11,14 +11,14 @@ import contextlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 from pydantic import BaseModel, ValidationError
 
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.record import canonical_json, parse_json
+from openeta_exp.domain.record import check_json, parse_json
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError
@@ -369,6 +369,7 @@ def _object_of(tool: str, result: CallToolResult) -> JsonObject:
 def _finite(tool: str, structured: JsonObject) -> JsonObject:
     """What `parse_json` refuses in a text must not come in as structured content either."""
     try:
-        return cast("JsonObject", parse_json(canonical_json(structured)))
-    except (ValueError, RecursionError) as error:
+        check_json(structured)
+    except ValueError as error:
         raise McpCallError(CallFailure.PROTOCOL, f"{tool}: {error}") from error
+    return structured

@@ -52,55 +52,60 @@ def parse_json(text: str | bytes) -> JsonValue:
     """JSON that can be kept: every value of it fits into a `Record` and out again.
 
     Raises:
-        ValueError: If the text is not JSON, holds a number that no double can hold or half a
-            surrogate pair, or is nested deeper than `MAX_NESTING`.
+        ValueError: If the text is not JSON or `check_json` refuses what it says.
     """
     try:
-        value: JsonValue = json.loads(
-            text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole
-        )
+        value: JsonValue = json.loads(text)
     except RecursionError:
-        raise ValueError("the JSON is nested too deeply") from None
-    if _has_escape(text):
-        # An escape may be half a pair, which no UTF-8 can say. Raises a ValueError.
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    if _deeper_than(MAX_NESTING, value):
-        raise ValueError(f"the JSON is nested deeper than {MAX_NESTING} levels")
+        raise ValueError(_TOO_DEEP) from None
+    check_json(value)
     return value
 
 
-def _has_escape(text: str | bytes) -> bool:
-    """Whether an escape of a code point is in it. One character is found far faster than two."""
-    if isinstance(text, str):
-        return "\\" in text and "\\u" in text
-    return b"\\" in text and b"\\u" in text
+def check_json(value: JsonValue) -> None:
+    """Whether a value can be kept as JSON and comes back equal.
+
+    Raises:
+        ValueError: If it holds a number that no double can hold or half a surrogate pair, or is
+            nested deeper than `MAX_NESTING`.
+    """
+    level = [value]
+    for depth in range(MAX_NESTING + 1):
+        inside: list[JsonValue] = []
+        for each in level:
+            if isinstance(each, dict | list):
+                if depth == MAX_NESTING:
+                    raise ValueError(_TOO_DEEP)
+                if isinstance(each, dict):
+                    for key in each:
+                        _check_text(key)
+                    inside.extend(each.values())
+                else:
+                    inside.extend(each)
+            elif isinstance(each, str):
+                _check_text(each)
+            else:
+                _check_number(each)
+        if not inside:
+            return
+        level = inside
 
 
 MAX_NESTING = 100
 """Levels of lists and objects; pydantic gives up at some 250."""
+_TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} levels"
 
 
-def _refuse(token: str) -> float:
-    raise ValueError(f"{token} is not a JSON number")
+def _check_text(text: str) -> None:
+    if not text.isascii():
+        text.encode("utf-8")
 
 
-def _finite(token: str) -> float:
-    number = float(token)
-    return number if math.isfinite(number) else _refuse(token[:20])
-
-
-def _whole(token: str) -> int:
-    # The longest whole number below the largest double has 309 digits.
-    if len(token) > 308 and not math.isfinite(float(token)):
-        _refuse(f"{token[:20]}...")
-    return int(token)
-
-
-def _deeper_than(limit: int, value: JsonValue) -> bool:
-    level = [each for each in (value,) if isinstance(each, dict | list)]
-    for _ in range(limit):
-        inside = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [inner for values in inside for inner in values if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
+def _check_number(number: float | None) -> None:
+    """True, false and null pass as well."""
+    try:
+        finite = number is None or math.isfinite(number)
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise ValueError(f"{str(number)[:20]} is not a JSON number")

@@ -19,7 +19,7 @@ from openeta_exp.domain.observation import (
     RobotState,
     SceneObject,
 )
-from openeta_exp.domain.record import canonical_json, parse_json
+from openeta_exp.domain.record import check_json
 from openeta_exp.wire.base64_text import decode_base64
 from openeta_exp.wire.images import ImageError, png_size
 from openeta_exp.wire.json_fields import (
@@ -106,8 +106,8 @@ def _facts(metadata: JsonObject) -> JsonObject:
     """What is kept with the episode, so it must be something that can be kept."""
     facts = {key: value for key, value in metadata.items() if key != "frames"}
     try:
-        parse_json(canonical_json(facts))
-    except (ValueError, RecursionError) as error:
+        check_json(facts)
+    except ValueError as error:
         raise FieldError("`metadata` must be finite, shallow JSON in UTF-8") from error
     return facts
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from openeta_exp.domain.record import MAX_NESTING, canonical_json, parse_json
+from openeta_exp.domain.record import MAX_NESTING, canonical_json, check_json, parse_json
 from openeta_exp.domain.tool import ToolCall
 
 NUMBERS = st.one_of(
@@ -36,15 +36,16 @@ VALUES = st.recursive(
         '{"\\udfff": 1}',
         "[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1),
         '{"a":' * 100_000,
+        '"\ud800"',
         "{",
         "",
     ],
-    ids=lambda text: text[:12] or "nothing",
+    ids=lambda text: ascii(text[:12]) or "nothing",
 )
 @pytest.mark.parametrize("encoded", [False, True])
 def test_what_no_record_can_keep_is_refused(text: str, encoded: bool) -> None:
     with pytest.raises(ValueError):
-        parse_json(text.encode() if encoded else text)
+        parse_json(text.encode("utf-8", "surrogatepass") if encoded else text)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,14 @@ def test_what_is_accepted_goes_through_a_record_unchanged(value: JsonValue) -> N
     assert parsed == value
     assert ToolCall.from_json(call.to_json()) == call
     assert parse_json(canonical_json(parsed)) == value
+
+
+@given(st.one_of(VALUES, st.lists(st.floats(), min_size=1, max_size=2)))
+def test_a_value_is_accepted_like_its_text(value: JsonValue) -> None:
+    try:
+        parse_json(canonical_json(value))
+    except ValueError:
+        with pytest.raises(ValueError):
+            check_json(value)
+    else:
+        check_json(value)
