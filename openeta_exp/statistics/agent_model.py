@@ -9,6 +9,7 @@ draw.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,7 @@ class AgentModel:
         )
 
 
+@lru_cache(maxsize=32)
 def _difficulties(rate: float, icc: float) -> NDArray[np.float64]:
     """Success probabilities at evenly spaced quantiles, `[20000]`; their mean is `rate`."""
     if icc == 0 or rate in (0.0, 1.0):

@@ -12,12 +12,11 @@ from openeta_exp.domain.gate import (
     SequentialGate,
 )
 from openeta_exp.statistics.agent_model import PairRates
+from openeta_exp.statistics.anytime_operating import AnytimeDesign, anytime_operating_point
 from openeta_exp.statistics.gate_sequential import design_of, reestimation_of
 from openeta_exp.statistics.no_regression import FailureReports, pass_probability
 from openeta_exp.statistics.operating import (
-    AnytimeDesign,
     OperatingPoint,
-    anytime_operating_point,
     fixed_operating_point,
     sequential_operating_point,
 )
@@ -56,14 +55,7 @@ def operating_point(
             )
         case AnytimeGate():
             return anytime_operating_point(
-                rates,
-                AnytimeDesign(
-                    alpha=alpha or gate.alpha,
-                    n_max=most_pairs(gate, available=pairs),
-                    n_min=gate.n_min,
-                    delta_min=gate.delta_min,
-                    harm_alpha=gate.harm_alpha,
-                ),
+                rates, anytime_design(gate, alpha=alpha or gate.alpha, available=pairs)
             )
         case NoRegressionGate():
             return _no_regression_point(gate, rates, pairs=pairs)
@@ -86,6 +78,17 @@ def _no_regression_point(gate: NoRegressionGate, rates: PairRates, *, pairs: int
         humans_allowed=gate.strategy is None,
     )
     return OperatingPoint(promote=promote, reject=1 - promote, mean_pairs=float(pairs))
+
+
+def anytime_design(gate: AnytimeGate, *, alpha: float, available: int) -> AnytimeDesign:
+    """The test behind the settings, at the level the ledger leaves."""
+    return AnytimeDesign(
+        alpha=alpha,
+        n_max=most_pairs(gate, available=available),
+        n_min=gate.n_min,
+        delta_min=gate.delta_min,
+        harm_alpha=gate.harm_alpha,
+    )
 
 
 def most_pairs(gate: Gate, *, available: int) -> int:

@@ -6,13 +6,20 @@ power falls to zero, and fewer let anything pass. These numbers are printed next
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
 
 from openeta_exp.statistics.agent_model import PairRates
+
+_STEPS = np.array([-1, 0, 1])
+"""By how much one pair may change a counter."""
+_DECADES = 20 * math.log(10)
+"""Changes less likely than the exponential of minus this are left out."""
 
 
 def identical_pass_probability(pairs: int, *, loss_rate: float, neither_rate: float) -> float:
@@ -55,34 +62,109 @@ def pass_probability(
         humans_allowed: Whether a failed episode of the candidate may have asked a human.
     """
     if reports is None:
-        solved, failed = np.full((1, 1), rates.wins + rates.both), np.full((1, 1), rates.neither)
+        solved, failed = _unreported(rates.wins + rates.both), _unreported(rates.neither)
     else:
         solved = _solved_pair(rates, reports)
         failed = _failed_pair(rates, reports, humans_allowed=humans_allowed)
     # Without a regression the candidate fails exactly where the baseline fails too.
-    if most_failures is None:
-        anything, all_failed = np.ones((1, 1)), np.ones((1, 1))
-        for _ in range(pairs):
-            anything = _convolved(anything, solved + failed)
-            all_failed = _convolved(all_failed, failed)
-        return max(_counters_hold(anything) - _counters_hold(all_failed), 0.0)
-    by_failures = [np.ones((1, 1))]
-    for _ in range(pairs):
-        one_more = [_convolved(mass, failed) for mass in by_failures]
-        by_failures = [_convolved(mass, solved) for mass in by_failures]
-        by_failures.append(np.zeros_like(by_failures[0]))
-        for failures, mass in enumerate(one_more, start=1):
-            by_failures[failures] = by_failures[failures] + mass
-        del by_failures[min(most_failures, pairs - 1) + 1 :]
-    return sum(_counters_hold(mass) for mass in by_failures)
+    if most_failures is None or most_failures >= pairs:
+        anything = _held(pairs, solved + failed, failed, most_failures=0)
+        return max(anything - _held(pairs, failed, failed, most_failures=0), 0.0)
+    return max(_held(pairs, solved, failed, most_failures=most_failures), 0.0)
 
 
-def _convolved(mass: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
-    rows, columns = mass.shape
-    result = np.zeros((rows + kernel.shape[0] - 1, columns + kernel.shape[1] - 1))
-    for (row, column), weight in np.ndenumerate(kernel):
-        result[row : row + rows, column : column + columns] += weight * mass
-    return result
+def _held(
+    pairs: int,
+    solved: NDArray[np.float64],
+    failed: NDArray[np.float64],
+    *,
+    most_failures: int,
+) -> float:
+    """Mass of changes at which the counters hold, after pairs of which so many may be failed.
+
+    That is the sum of `C(pairs, f) solved^(pairs - f) failed^f`, where powers are convolutions.
+    A convolution is a product of Fourier transforms: their powers cost the same for any number of
+    pairs, and the transform needs no more room than the counters can plausibly change.
+    """
+    kernels = (_normalised(solved), _normalised(failed))
+    successes, failures = (
+        _plausible_changes(pairs, kernels, most_failures=most_failures, axis=axis)
+        for axis in (0, 1)
+    )
+    first, second = (
+        _waves(len(successes), len(successes))
+        @ kernel
+        @ _waves(len(failures), len(failures) // 2 + 1).T
+        for kernel in kernels
+    )
+    weights = _weights(pairs, solved.sum(), failed.sum(), most_failures=most_failures)
+    mixture, power = np.full_like(first, weights[0]), np.ones_like(second)
+    for weight in weights[1:]:
+        power *= second
+        mixture = mixture * first + weight * power
+    mixture *= first ** (pairs - most_failures)
+    mass = np.fft.irfft2(mixture, s=(len(successes), len(failures)))
+    gained, lost = successes[:, None], failures[None, :]
+    # Statuses add up, so a change in requests for a human is what the other two leave.
+    held = (gained >= 0) & (lost <= 0) & (gained + lost >= 0)
+    return float(mass[held].sum())
+
+
+def _normalised(mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = mass.sum()
+    return mass / total if total > 0 else mass
+
+
+def _weights(pairs: int, solved: float, failed: float, *, most_failures: int) -> list[float]:
+    """`C(pairs, f) solved^(pairs - f) failed^f` for `f` from 0 to `most_failures`."""
+    return [
+        float(
+            np.exp(
+                gammaln(pairs + 1)
+                - gammaln(failures + 1)
+                - gammaln(pairs - failures + 1)
+                + xlogy(pairs - failures, solved)
+                + xlogy(failures, failed)
+            )
+        )
+        for failures in range(most_failures + 1)
+    ]
+
+
+def _plausible_changes(
+    pairs: int,
+    kernels: tuple[NDArray[np.float64], NDArray[np.float64]],
+    *,
+    most_failures: int,
+    axis: int,
+) -> NDArray[np.int64]:
+    """Changes of one counter, by their index in the transform; what is left out is negligible."""
+    means, variances = [], []
+    for kernel in kernels:
+        shares = kernel.sum(axis=1 - axis)
+        means.append(float(shares @ _STEPS))
+        variances.append(float(shares @ _STEPS**2))
+    ends = (pairs * means[0], (pairs - most_failures) * means[0] + most_failures * means[1])
+    # Bernstein's inequality for steps of at most two from the mean.
+    room = _DECADES * 2 / 3 + math.sqrt(
+        (_DECADES * 2 / 3) ** 2 + 2 * _DECADES * pairs * max(variances)
+    )
+    low = max(-pairs, math.floor(min(ends) - room))
+    high = min(pairs, math.ceil(max(ends) + room))
+    changes = np.arange(low, high + 1)
+    return np.asarray(changes[np.argsort(changes % len(changes))], dtype=np.int64)
+
+
+def _waves(size: int, frequencies: int) -> NDArray[np.complex128]:
+    """`[frequencies, 3]` of the Fourier transform, for each of the steps."""
+    return np.exp(-2j * np.pi / size * np.outer(np.arange(frequencies), _STEPS))
+
+
+def _unreported(chance: float) -> NDArray[np.float64]:
+    """Of a pair that changes no counter."""
+    mass = np.zeros((3, 3))
+    mass[1, 1] = chance
+    return mass
 
 
 def _solved_pair(rates: PairRates, reports: FailureReports) -> NDArray[np.float64]:
@@ -109,12 +191,3 @@ def _failed_pair(
 def _statuses(reports: FailureReports) -> dict[tuple[int, int], float]:
     """(counts as success, counts as failure) to its share; neither is a request for a human."""
     return {(1, 0): reports.success, (0, 1): reports.fail, (0, 0): reports.need_human}
-
-
-def _counters_hold(mass: NDArray[np.float64]) -> float:
-    """Mass of what may not get worse: fewer successes, more failures, more requests."""
-    centre = mass.shape[0] // 2
-    successes, failures = (axis - centre for axis in np.indices(mass.shape))
-    # Statuses add up, so a change in requests for a human is what the other two leave.
-    held = (successes >= 0) & (failures <= 0) & (successes + failures >= 0)
-    return float(mass[held].sum())

@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openeta_exp.domain.comparison import progress
 from openeta_exp.domain.gate import (
     Gate,
     NoRegressionGate,
     SequentialGate,
     Terms,
 )
-from openeta_exp.domain.pair import (
-    ArmObservation,
-    Fingerprint,
-    PairKey,
-    PairObservation,
-    PairStatus,
-    Side,
-)
-from openeta_exp.domain.schedule import Schedule, ScheduledPair
-from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.statistics.agent_model import AgentModel
-from openeta_exp.statistics.gate import effective_alpha, judge
+from openeta_exp.statistics.best_case import best_case
+from openeta_exp.statistics.gate import effective_alpha
 from openeta_exp.statistics.gate_operating import most_pairs, operating_point
 from openeta_exp.statistics.operating import OperatingPoint
 from openeta_exp.statistics.planning import exact_pairs_needed
@@ -199,56 +189,3 @@ def assumed_model(terms: Terms) -> AgentModel:
         return AgentModel()
     icc = AgentModel().icc if measured.icc is None else min(max(measured.icc, 0.0), 1.0)
     return AgentModel(success_rate=measured.success_rate, icc=icc)
-
-
-def best_case(gate: Gate, *, pairs: int, tasks: int, terms: Terms) -> GateVerdict:
-    """The verdict on the best candidate imaginable; it promotes if any outcome could."""
-    # Fixing everything stops early, which a floor by lower bound may not accept. Then a candidate
-    # that never fails may still pass if the baseline fails more rarely, and the stop comes later.
-    best = _flawless(gate, pairs=pairs, fixed=pairs, tasks=tasks, terms=terms)
-    if best.promotes or isinstance(gate, NoRegressionGate) or gate.floor is None:
-        return best
-    slower = (
-        _flawless(gate, pairs=pairs, fixed=fixed, tasks=tasks, terms=terms)
-        for fixed in range(pairs - 1, 0, -1)
-    )
-    return next((verdict for verdict in slower if verdict.promotes), best)
-
-
-def _flawless(gate: Gate, *, pairs: int, fixed: int, tasks: int, terms: Terms) -> GateVerdict:
-    """The verdict if the candidate solved everything and the baseline all but `fixed` pairs."""
-    observed = [
-        _solved(index, tasks=tasks, fixed=(index + 1) * fixed // pairs > index * fixed // pairs)
-        for index in range(pairs)
-    ]
-    schedule = Schedule(
-        slots=tuple(ScheduledPair(key=pair.key, first=Side.BASELINE) for pair in observed)
-    )
-    # Keys, trees and the schedule are this function's own; everything else is as it will be.
-    neutral = terms.model_copy(
-        update={
-            "accepted_tree": None,
-            "schedule_digest": None,
-            "train_keys": (),
-            "spent_keys": (),
-        }
-    )
-    return judge(progress(schedule, observed).comparison, gate=gate, terms=neutral)
-
-
-def _solved(index: int, *, tasks: int, fixed: bool) -> PairObservation:
-    key = PairKey(env_id="best-case", task_id=f"task-{index % max(tasks, 1)}", seed=index)
-    return PairObservation(
-        baseline=ArmObservation(
-            key=key,
-            status=PairStatus.FAIL if fixed else PairStatus.SUCCESS,
-            objective_success=not fixed,
-            fingerprint=Fingerprint(tree="baseline"),
-        ),
-        candidate=ArmObservation(
-            key=key,
-            status=PairStatus.SUCCESS,
-            objective_success=True,
-            fingerprint=Fingerprint(tree="candidate"),
-        ),
-    )

@@ -16,15 +16,18 @@ from openeta_exp.statistics.agent_model import (
     icc_from_pass_at_k,
     identical_discordance,
 )
-from openeta_exp.statistics.e_values import discordant_e_value
+from openeta_exp.statistics.anytime_operating import AnytimeDesign, anytime_operating_point
+from openeta_exp.statistics.e_values import (
+    discordant_e_value,
+    log_discordant_e_value,
+    log_gain_e_value,
+)
 from openeta_exp.statistics.no_regression import (
     FailureReports,
     identical_pass_probability,
     pass_probability,
 )
 from openeta_exp.statistics.operating import (
-    AnytimeDesign,
-    anytime_operating_point,
     fixed_operating_point,
     sequential_operating_point,
 )
@@ -230,6 +233,98 @@ def test_the_anytime_gate_is_enumerated_as_defined() -> None:
 
     error = math.sqrt(point.promote * (1 - point.promote) / 1500)
     assert promoted / 1500 == pytest.approx(point.promote, abs=4 * error)
+
+
+def test_a_thousand_pairs_of_the_anytime_gate_are_enumerated_as_defined() -> None:
+    rates, runs = TYPICAL.against(0.05), 500
+    design = AnytimeDesign(n_max=1_000, n_min=30, alpha=0.01, harm_alpha=0.02)
+    generator = np.random.default_rng(8)
+    cells = [rates.wins, rates.losses, rates.both + rates.neither]
+    streams = generator.choice(np.array([1, -1, 0], dtype=np.int8), p=cells, size=(runs, 1_000))
+    wins, losses = np.cumsum(streams == 1, axis=1), np.cumsum(streams == -1, axis=1)
+    pairs, enough = np.arange(1, 1_001), -math.log(0.02)
+    promotes = log_discordant_e_value(wins, losses) >= -math.log(0.01)
+    gives_up = log_discordant_e_value(losses, wins) >= enough
+    # In blocks, since the mixture has 64 bets for each of half a million looks.
+    gives_up |= np.vstack(
+        [
+            log_gain_e_value(lost, won, pairs=pairs, at_most=-0.15) >= enough
+            for lost, won in zip(losses, wins, strict=True)
+        ]
+    )
+    stops = (promotes | gives_up) & (pairs >= 30)
+    first = np.where(stops.any(axis=1), stops.argmax(axis=1), 999)
+    promoted = (stops & promotes)[np.arange(runs), first].mean()
+
+    point = anytime_operating_point(rates, design)
+
+    error = math.sqrt(point.promote * (1 - point.promote) / runs)
+    assert promoted == pytest.approx(point.promote, abs=4 * error)
+    assert (first + 1).mean() == pytest.approx(point.mean_pairs, abs=4 * first.std() / runs**0.5)
+    assert 0.05 < point.promote < 0.95
+    assert point.promote + point.reject == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("most_failures", [None, 240])
+@pytest.mark.parametrize("humans_allowed", [True, False])
+def test_a_thousand_pairs_of_the_original_rule_are_enumerated_as_defined(
+    most_failures: int | None, humans_allowed: bool
+) -> None:
+    rates = PairRates(wins=0.002, losses=0.0005, both=0.7595, neither=0.238)
+    # Both fail alike, so that the counters decide.
+    reports = FailureReports(success=0.02, fail=0.975, need_human=0.005)
+    runs, generator = 40_000, np.random.default_rng(4)
+    wins, lost, _, failed = generator.multinomial(
+        1_000, [rates.wins, rates.losses, rates.both, rates.neither], size=runs
+    ).T
+    shares = [reports.success, reports.fail, reports.need_human]
+    before = generator.multinomial(wins + failed, shares)
+    after = generator.multinomial(failed, shares)
+    passes = (lost == 0) & (after[:, 0] + wins >= before[:, 0])
+    passes &= (after[:, 1] <= before[:, 1]) & (after[:, 2] <= before[:, 2])
+    if most_failures is not None:
+        passes &= failed <= most_failures
+    if not humans_allowed:
+        passes &= after[:, 2] == 0
+
+    passed = pass_probability(
+        1_000,
+        rates=rates,
+        reports=reports,
+        most_failures=most_failures,
+        humans_allowed=humans_allowed,
+    )
+
+    error = math.sqrt(passed * (1 - passed) / runs)
+    assert passes.mean() == pytest.approx(passed, abs=4 * error)
+    assert passed > 0.02
+
+
+def test_without_reports_the_original_rule_asks_for_no_loss_and_a_success() -> None:
+    rates = PairRates(wins=0.01, losses=0.001, both=0.8, neither=0.189)
+
+    for pairs in (1, 40, 1_000):
+        assert pass_probability(pairs, rates=rates) == pytest.approx(
+            identical_pass_probability(pairs, loss_rate=0.001, neither_rate=0.189), rel=1e-10
+        )
+    assert pass_probability(40, rates=rates, most_failures=1) == pytest.approx(
+        0.81**40 + 40 * 0.81**39 * 0.189, rel=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    ("effect", "promoted", "pairs"),
+    [(-0.10, 0.0, 523.809), (0.0, 0.029, 841.006), (0.05, 0.91575, 507.237)],
+)
+def test_a_thousand_pairs_are_simulated_without_leaving_anything_out(
+    effect: float, promoted: float, pairs: float
+) -> None:
+    """The figures are those of the simulation that carried every count of every stream along."""
+    design = SequentialDesign(n_max=1_000, alpha=1 / 30)
+
+    point = sequential_operating_point(TYPICAL.against(effect), design, runs=4_000, seed=0)
+
+    assert (point.promote, point.mean_pairs) == (promoted, pairs)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,12 @@ CANARY = Terms(canary_attempts=2)
         # All fixed stops after 20 pairs, which certify 0.86; a slower success certifies more.
         (SequentialGate(floor=Floor(rate=0.90)), 60, 4, None),
         (SequentialGate(alpha=0.00001, n_max=20), 20, 4, None),
+        # The same with sizes at which every number of fixed pairs cannot be judged whole.
+        (SequentialGate(n_max=1000, floor=Floor(rate=0.95)), 1000, 4, None),
+        (SequentialGate(n_max="auto", floor=Floor(rate=0.95)), 1000, 4, "floor"),
+        (AnytimeGate(floor=Floor(rate=0.93)), 1000, 4, None),
+        (AnytimeGate(floor=Floor(rate=0.9999)), 1000, 4, "floor"),
+        (FixedGate(pairs=1000, floor=Floor(rate=0.999)), 1000, 4, "floor"),
     ],
 )
 def test_a_design_that_no_outcome_can_promote_is_refused_with_the_reason(

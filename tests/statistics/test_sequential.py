@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from openeta_exp.statistics.agent_model import PairRates
-from openeta_exp.statistics.operating import sequential_operating_point, simulate
+from openeta_exp.statistics.operating import sequential_operating_point
 from openeta_exp.statistics.sequential import Call, SequentialState, look, run
 from openeta_exp.statistics.sequential_design import (
     Reestimation,
@@ -20,6 +21,7 @@ from openeta_exp.statistics.sequential_design import (
     futility_lead,
     reestimated,
 )
+from openeta_exp.statistics.sequential_streams import simulate
 
 SMALL = SequentialDesign(n_max=10, n_min=4, batch=2, alpha=0.1, gamma=0.0)
 few = settings(max_examples=60, deadline=None)
@@ -139,28 +141,48 @@ def test_many_streams_at_once_end_exactly_as_one_by_one(data: st.DataObject) -> 
             SequentialDesign,
             n_max=st.integers(10, 40),
             n_min=st.integers(0, 10),
-            batch=st.integers(1, 5),
+            batch=st.integers(1, 60),
             alpha=st.sampled_from([0.02, 0.05, 0.2]),
             gamma=st.sampled_from([0.0, 0.2]),
             rho=st.sampled_from([1.0, 2.0]),
         )
     )
-    seed, length = data.draw(st.integers(0, 2**16)), data.draw(st.integers(1, 45))
-    drift = data.draw(st.sampled_from([0.0, 0.2, 0.5]))
-    generator = np.random.default_rng(seed)
-    streams = generator.choice(
-        np.array([-1, 0, 1], dtype=np.int8),
-        p=[0.25 - drift / 4, 0.5 - drift / 4, 0.25 + drift / 2],
-        size=(8, length),
-    )
+    seed, length = data.draw(st.integers(0, 2**16)), data.draw(st.integers(1, design.n_max))
+    rule = data.draw(st.sampled_from([None, Reestimation(smallest=10, largest=design.n_max)]))
+    not_before = data.draw(st.sampled_from([0, 13]))
+    streams = drifting(seed, shape=(8, length), drift=data.draw(st.sampled_from([0.0, 0.2, 0.5])))
 
-    ends = simulate(design, streams)
+    ends = simulate(design, streams, rule=rule, not_before=not_before)
 
     for index, stream in enumerate(streams.tolist()):
-        played = run(design, stream, exhausted=True)
+        played = run(design, stream, rule=rule, exhausted=True, not_before=not_before)
         assert bool(ends.promoted[index]) is (played.call is Call.SUPERIOR)
         assert bool(ends.rejected[index]) is (played.call in (Call.WORSE, Call.FUTILE))
         assert ends.pairs[index] == played.state.pairs
+
+
+@pytest.mark.parametrize("rho", [1.0, 3.0])
+@pytest.mark.parametrize("alpha", [0.05, 0.0005])
+def test_long_streams_end_as_one_by_one_too(alpha: float, rho: float) -> None:
+    """Where hundreds of pairs differ, simulation leaves out chances that are negligible."""
+    design = SequentialDesign(n_max=700, alpha=alpha, rho=rho, gamma=0.0, batch=20)
+    streams = drifting(3, shape=(10, 700), drift=0.05)
+
+    ends = simulate(design, streams)
+
+    played = [run(design, stream) for stream in streams.tolist()]
+    assert ends.pairs.tolist() == [one.state.pairs for one in played]
+    assert ends.promoted.tolist() == [one.call is Call.SUPERIOR for one in played]
+    assert max(one.state.wins + one.state.losses for one in played) > 300
+
+
+def drifting(seed: int, *, shape: tuple[int, int], drift: float) -> NDArray[np.int8]:
+    """Streams in which half the pairs differ, and more often for the candidate."""
+    return np.random.default_rng(seed).choice(
+        np.array([-1, 0, 1], dtype=np.int8),
+        p=[0.25 - drift / 4, 0.5 - drift / 4, 0.25 + drift / 2],
+        size=shape,
+    )
 
 
 @few
