@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -51,14 +52,20 @@ def iterate(settings: ExperimentSettings) -> int:
     splits = read_splits(settings)
     tree = baseline_tree(settings)
     console = Console()
+    plan = plan_without_world(settings, splits, tree)
     result: ExperimentResult | None = None
     with experiment_store(settings) as store:
+        # Whatever can be refused is refused before anything is started.
+        history = LineageHistory(event for _, event in store.journal.events())
+        first = plan.beginning(0, tree)
+        history.check_begun(first)
+        store.check_generation(first)
         if settings.generation:
-            # Asked before anything is started: whether its predecessor has ended.
-            _history(store).start_of(settings.generation)
+            history.start_of(settings.generation)
+        _check_design(plan, console)
         meter = spending_meter(settings, store.journal.spending)
         try:
-            result = anyio.run(partial(_iterate, settings, splits, tree, store, meter, console))
+            result = anyio.run(partial(_iterate, settings, splits, plan, store, meter, console))
         except* SpendingCapError:
             console.note(meter.refusal)
     if result is not None:
@@ -66,14 +73,10 @@ def iterate(settings: ExperimentSettings) -> int:
     return 0
 
 
-def _history(store: FolderExperimentStore) -> LineageHistory:
-    return LineageHistory(event for _, event in store.journal.events())
-
-
 async def _iterate(
     settings: ExperimentSettings,
     splits: Splits,
-    tree: ArtifactTree,
+    plan: LineagePlan,
     store: FolderExperimentStore,
     meter: SpendingMeter,
     console: Console,
@@ -82,8 +85,11 @@ async def _iterate(
     begun_s = time.monotonic()
     async with open_world(settings, splits.held_out, meter=meter) as world:
         console.provider = world.provider.metrics
-        plan = await _plan(settings, splits, tree, world)
-        _check_design(plan, console)
+        found = {
+            "simulator": await world.simulator.describe(),
+            "perception": {} if world.perception is None else await world.perception.describe(),
+        }
+        plan = replace(plan, provenance=plan.provenance.model_copy(update=found))
         cost = forecast_lineage(settings, splits, measured_in(store.journal))
         # What the settings allow each role at most is for whoever asks: command=preflight.
         for sentence in cost.sentences() if cost.is_measured else cost.sentences()[:1]:
@@ -154,9 +160,10 @@ def _episodes(
     return run
 
 
-async def _plan(
-    settings: ExperimentSettings, splits: Splits, tree: ArtifactTree, world: World
+def plan_without_world(
+    settings: ExperimentSettings, splits: Splits, tree: ArtifactTree
 ) -> LineagePlan:
+    """As far as it is known without asking simulator and perception what they are."""
     lineage = settings.lineage
     return LineagePlan(
         experiment_id=settings.experiment_id,
@@ -170,12 +177,7 @@ async def _plan(
         config=settings.public_json(),
         scripted=is_scripted(settings),
         concurrency=settings.concurrency.episodes,
-        provenance=provenance(
-            settings,
-            splits.train,
-            simulator=await world.simulator.describe(),
-            perception={} if world.perception is None else await world.perception.describe(),
-        ),
+        provenance=provenance(settings, splits.train, simulator={}, perception={}),
         gates=GateTiers(local=settings.gate, publish=settings.gate),
         tier=lineage.tier,
         fdr=lineage.fdr,

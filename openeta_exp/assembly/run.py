@@ -22,6 +22,7 @@ from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_w
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import ExecutionId
+from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
@@ -64,7 +65,15 @@ def run(settings: ExperimentSettings) -> int:
     manifest = settings.read_manifest()
     tree = baseline_tree(settings)
     console = Console()
+    beginning = GenerationRecord(
+        experiment_id=settings.experiment_id,
+        generation=GENERATION,
+        baseline_digest=tree.content_digest,
+        behaviour=behaviour(settings),
+    )
     with experiment_store(settings) as store:
+        # Refused before anything is started.
+        store.check_generation(beginning)
         if not settings.fresh and _is_finished(settings, manifest, tree, store, console):
             return 0
         report = anyio.run(partial(_run, settings, manifest, tree, store, console))

@@ -15,7 +15,6 @@ from openeta_exp.domain.generation import (
     GenerationResult,
     LaneResult,
 )
-from openeta_exp.domain.lineage import GenerationRecord, check_unchanged
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.training import TrainingEvidence, training_episodes
@@ -147,18 +146,8 @@ class GenerationEngine:
         return result, after
 
     def _begin(self, generation: int, tree: ArtifactTree) -> None:
-        plan = self.workshop.plan
-        record = GenerationRecord(
-            experiment_id=plan.experiment_id,
-            generation=generation,
-            baseline_digest=tree.content_digest,
-            behaviour=plan.behaviour,
-            design=plan.design,
-        )
-        before = self.workshop.lineage.begun.get(generation)
-        if before is not None:
-            # Also by the journal: what it holds was measured then, and its folder can be deleted.
-            check_unchanged(before, record)
+        record = self.workshop.plan.beginning(generation, tree)
+        self.workshop.lineage.check_begun(record)
         self.store.begin_generation(record, tree)
 
     async def _train(self, generation: int, tree: ArtifactTree) -> BatchRun:

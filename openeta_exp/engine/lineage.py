@@ -22,7 +22,7 @@ from openeta_exp.domain.event import (
 )
 from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
-from openeta_exp.domain.lineage import GenerationRecord
+from openeta_exp.domain.lineage import GenerationRecord, check_unchanged
 from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.training import EarlierCandidate
 from openeta_exp.domain.verdict import Effect
@@ -85,6 +85,16 @@ class LineageHistory:
                 self.generations[result.generation] = result
             case _:
                 pass
+
+    def check_begun(self, record: GenerationRecord) -> None:
+        """By the journal: what it holds was measured then, and the folder can be deleted.
+
+        Raises:
+            SettingsError: The generation has begun from something else.
+        """
+        before = self.begun.get(record.generation)
+        if before is not None:
+            check_unchanged(before, record)
 
     def start_of(self, generation: int) -> ArtifactTree:
         """What a later generation starts from: the tree its predecessor ended with.

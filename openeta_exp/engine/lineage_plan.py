@@ -14,6 +14,7 @@ from openeta_exp.domain.gate import (
     Tier,
 )
 from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.money import Prices
 from openeta_exp.domain.record import digest
@@ -71,6 +72,16 @@ class LineagePlan:
             "prompt": provenance.prompt_digest,
             "packages": digest(dict[str, JsonValue](provenance.packages)),
         }
+
+    def beginning(self, generation: int, tree: ArtifactTree) -> GenerationRecord:
+        """What a generation that starts from this tree begins with."""
+        return GenerationRecord(
+            experiment_id=self.experiment_id,
+            generation=generation,
+            baseline_digest=tree.content_digest,
+            behaviour=self.behaviour,
+            design=self.design,
+        )
 
     def arm(self, label: str, tree: ArtifactTree, *, twin: bool = False) -> Arm:
         """An arm; a twin behaves the same and is told apart from it all the same."""

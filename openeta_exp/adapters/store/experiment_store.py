@@ -32,13 +32,28 @@ class FolderExperimentStore:
 
     def begin_generation(self, record: GenerationRecord, tree: ArtifactTree) -> None:
         generation = self._layout.generation(record.generation)
-        try:
-            before = generation.record.read_text(encoding="utf-8")
-        except FileNotFoundError:
+        known = self.check_generation(record)
+        if known is None:
             write_tree(tree, generation.baseline, durable=True)
             # Written last: a generation without it has not begun.
             _write_record(record, generation.record)
-            return
+        elif record.design and not known.design:
+            # So far the generation was only run.
+            _write_record(record, generation.record)
+
+    def check_generation(self, record: GenerationRecord) -> GenerationRecord | None:
+        """What the generation has begun from, if it has. Writes nothing.
+
+        Raises:
+            SettingsError: Something else than `record` says, or its baseline files were changed
+                since. Lists every difference.
+            StoreError: It could not be read.
+        """
+        generation = self._layout.generation(record.generation)
+        try:
+            before = generation.record.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise StoreError(f"{generation.record}: cannot be read: {error.strerror}") from error
         known = self._check_unchanged(before, record, generation.record)
@@ -48,9 +63,7 @@ class FolderExperimentStore:
                 f"{generation.folder}: the files of the baseline were changed after the generation "
                 "had begun; put them back or use another experiment_id"
             )
-        if record.design and not known.design:
-            # So far the generation was only run.
-            _write_record(record, generation.record)
+        return known
 
     def _check_unchanged(self, text: str, now: GenerationRecord, path: Path) -> GenerationRecord:
         try:
