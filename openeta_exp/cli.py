@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 a bug in this package (with its traceback), 2 invalid input, 3 something
 outside broke or a cap of `money` was reached (0 for `iterate`, which stops there as it was told),
-4 a gate was not met where one was required, 130 interrupted.
+4 a gate was not met where one was required or a comparison would mean nothing, 130 interrupted.
 """
 
 from __future__ import annotations

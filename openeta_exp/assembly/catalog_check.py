@@ -19,11 +19,11 @@ from openeta_exp.assembly.catalog_world import (
 from openeta_exp.catalog.arms import PolicyArm
 from openeta_exp.catalog.checks import check_catalog
 from openeta_exp.catalog.expansion import Expansion
-from openeta_exp.catalog.findings import invalid, suspect
-from openeta_exp.domain.finding import CheckReport, CheckVerdict, Finding
+from openeta_exp.catalog.findings import invalid, suspect, unusable
+from openeta_exp.domain.finding import CheckReport, Finding
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.record import Record, digest
-from openeta_exp.errors import PolicyError
+from openeta_exp.errors import CatalogError, InfrastructureError, PolicyError
 from openeta_exp.reporting.catalog_view import check_view
 from openeta_exp.reporting.console import Console
 from openeta_exp.settings.catalog import PlannerPolicySettings
@@ -31,7 +31,6 @@ from openeta_exp.settings.command import CheckSettings
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.wire.check_report import check_report_json
 
-EXIT_INVALID = 4
 CHECKING = "checking: some resets of every task, and one episode of every policy on every scene"
 
 
@@ -43,7 +42,7 @@ class _KeptChecks(Record):
 
 
 def check(settings: ExperimentSettings, asked: CheckSettings) -> int:
-    """Run every check; 4 if the comparison would mean nothing."""
+    """Run every check; see `CheckReport.exit_code`."""
     expansion = read_expansion(settings)
     console = Console()
     console.note(CHECKING)
@@ -52,7 +51,7 @@ def check(settings: ExperimentSettings, asked: CheckSettings) -> int:
         console.text(check_report_json(report, scenarios=len(expansion.rows)))
     else:
         console.show(check_view(report, warnings=expansion.warnings))
-    return EXIT_INVALID if report.verdict is CheckVerdict.INVALID else 0
+    return report.exit_code
 
 
 async def _check(settings: ExperimentSettings, expansion: Expansion) -> CheckReport:
@@ -65,7 +64,7 @@ async def _check(settings: ExperimentSettings, expansion: Expansion) -> CheckRep
             try:
                 arms[name] = await identified(world, name, policy)
             except PolicyError as error:
-                found.append(invalid("policy_unusable", f"policy {name}: {error}"))
+                found.append(unusable("policy_unusable", f"policy {name}", error))
         return await checked(world, arms, found=found)
 
 
@@ -124,6 +123,22 @@ def _kept(layout: ComparisonLayout) -> _KeptChecks | None:
         return _KeptChecks.from_json(layout.checks.read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
+
+
+def refuse_unusable(report: CheckReport, *, allowed: bool) -> None:
+    """End a comparison of what cannot be built or reached as `command=check` does.
+
+    Args:
+        allowed: Whether to run what the checks object to. What cannot be built cannot be run.
+
+    Raises:
+        CatalogError: An adapter cannot be built.
+        InfrastructureError: Nothing but an outage is in the way.
+    """
+    if report.unusable:
+        raise CatalogError([each.message for each in report.unusable])
+    if report.exit_code == 3 and not allowed:
+        raise InfrastructureError("\n".join(each.message for each in report.invalid))
 
 
 def note_overridden(report: CheckReport) -> CheckReport:

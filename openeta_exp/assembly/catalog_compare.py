@@ -14,7 +14,12 @@ import anyio
 from openeta_exp.adapters.store.atomic import write_atomically
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ComparisonLayout, ExperimentLayout
-from openeta_exp.assembly.catalog_check import CHECKING, EXIT_INVALID, checked_once, note_overridden
+from openeta_exp.assembly.catalog_check import (
+    CHECKING,
+    checked_once,
+    note_overridden,
+    refuse_unusable,
+)
 from openeta_exp.assembly.catalog_contestants import Contestants, gather_contestants
 from openeta_exp.assembly.catalog_result import Breakages, Evidence, FirstEpisodes, Tables
 from openeta_exp.assembly.catalog_world import (
@@ -113,6 +118,7 @@ async def _compare(
         console.note(CHECKING)
         report = await checked_once(world, field.policies, layout=asked.layout)
         allowed = catalog_of(settings).allow_invalid
+        refuse_unusable(report, allowed=allowed)
         compared: Mapping[str, ComparedContestant] | None = None
         evidence = Evidence(asked.expansion, field.in_order, store.journal, fresh=settings.fresh)
         if allowed or not report.invalid:
@@ -232,7 +238,7 @@ def _result(
     if overridden:
         report = note_overridden(report)
     elif report.invalid:
-        reason, exit_code = Ending.INVALID, EXIT_INVALID
+        reason, exit_code = Ending.INVALID, report.exit_code
     outcomes = {each.name: evidence.of(each.name) for each in field.in_order}
     return PolicyComparison(
         experiment_id=settings.experiment_id,

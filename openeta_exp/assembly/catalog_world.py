@@ -283,9 +283,4 @@ async def host_facts(world: CatalogWorld) -> AdapterDescription:
     try:
         return await world.runner.describe_adapter(env_id)
     except CatalogError as error:
-        binding = world.expansion.bindings[env_id]
-        external = binding.scene.external
-        provider = "" if external is None else f" (external.provider = {external.provider!r})"
-        raise CatalogError(
-            f"task {binding.task.id} on scene {binding.scene.id}{provider}: {error}"
-        ) from error
+        raise CatalogError(f"{world.expansion.bindings[env_id].named}: {error}") from error

@@ -14,7 +14,7 @@ from openeta_exp.catalog.checks_reset import (
 )
 from openeta_exp.catalog.checks_static import check_static
 from openeta_exp.catalog.expansion import Binding, Expansion, ScenarioRow
-from openeta_exp.catalog.findings import CheckReport, Finding, invalid, suspect
+from openeta_exp.catalog.findings import CheckReport, Finding, invalid, suspect, unusable
 from openeta_exp.catalog.host.perturbing import PRIMITIVES
 from openeta_exp.catalog.messages import AdapterDescription, PolicyDescription
 from openeta_exp.catalog.runner import CatalogRunner
@@ -41,7 +41,7 @@ async def check_catalog(
         try:
             described[name] = await runner.describe_policy(recipe)
         except (PolicyError, SimulatorError) as error:
-            findings.append(invalid("policy_unusable", f"policy {name}: {error}"))
+            findings.append(unusable("policy_unusable", f"policy {name}", error))
     probed: set[str] = set()
     twins = Twins()
     for env_id, binding in expansion.bindings.items():
@@ -63,7 +63,7 @@ async def check_catalog(
                 action_dim = action_dim or report.action_dim
             findings += await _check_resets(runner, env_id, binding, rows, action_dim=action_dim)
         except (CatalogError, PolicyError, SimulatorError) as error:
-            findings.append(invalid("adapter_unusable", f"task {binding.task.id}: {error}"))
+            findings.append(unusable("adapter_unusable", binding.named, error))
     await _tell_apart(expansion, runner, policies, twins)
     findings += twins.findings()
     return CheckReport.of(list({each.model_dump_json(): each for each in findings}.values()))

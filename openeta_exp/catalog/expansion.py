@@ -51,6 +51,13 @@ class Binding:
     seed_parameter: str | None = None
     """Scenario parameter that carries the spec's seed, for adapters that start from seeds."""
 
+    @property
+    def named(self) -> str:
+        """Where to look when the adapter fails."""
+        external = self.scene.external
+        provider = "" if external is None else f" (external.provider = {external.provider!r})"
+        return f"task {self.task.id} on scene {self.scene.id}{provider}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRow:

@@ -23,6 +23,15 @@ class CheckVerdict(StrEnum):
     """The comparison would be meaningless. Stops a compare unless it is overridden."""
 
 
+class Fault(StrEnum):
+    """Why something could not be checked at all."""
+
+    INPUT = "input"
+    """The user's: an adapter that cannot be built will not be on a second try either."""
+    OUTSIDE = "outside"
+    """A server that cannot be reached, a process that died."""
+
+
 _RANK = {each: rank for rank, each in enumerate(CheckVerdict)}
 
 
@@ -35,6 +44,8 @@ class Finding(Record):
     message: str
     """One sentence: what is wrong, by name, and what to do."""
     evidence: JsonObject = Field(default_factory=dict)
+    fault: Fault | None = None
+    """What kept the check from being made; None if it was made."""
 
 
 class CheckReport(Record):
@@ -64,3 +75,20 @@ class CheckReport(Record):
     def invalid(self) -> tuple[Finding, ...]:
         """Findings that make the comparison meaningless."""
         return tuple(each for each in self.findings if each.verdict is CheckVerdict.INVALID)
+
+    @property
+    def unusable(self) -> tuple[Finding, ...]:
+        """Findings about input that cannot be used."""
+        return tuple(each for each in self.findings if each.fault is Fault.INPUT)
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command that ends with the checks; the same mistake ends `compare` with the same.
+
+        What is certain comes before what another try may change.
+        """
+        if self.unusable:
+            return 2
+        if any(each.fault is None for each in self.invalid):
+            return 4
+        return 3 if self.invalid else 0
