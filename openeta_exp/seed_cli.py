@@ -78,13 +78,13 @@ def carry_out(asked: Asked, *, program: str) -> int:
 def _report(settings: ExperimentSettings, asked: Asked, *, since_s: float) -> None:
     from openeta_exp.adapters.store.atomic import write_atomically
     from openeta_exp.adapters.store.layout import ExperimentLayout
-    from openeta_exp.assembly.run import GENERATION, PHASE
+    from openeta_exp.assembly.run import GENERATION, phase_of
     from openeta_exp.reporting.console import Console
     from openeta_exp.wire.batch_result import parse_batch_result
     from openeta_exp.wire.command_report import run_report
 
     layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
-    path = layout.generation(GENERATION).phase(PHASE).result
+    path = layout.generation(GENERATION).phase(phase_of(settings)).result
     if not path.is_file() or path.stat().st_mtime < since_s:
         return  # Nothing was run; the reason has been said.
     content = path.read_bytes()

@@ -42,6 +42,7 @@ from openeta_exp.settings.experiment import ExperimentSettings
 
 GENERATION = 0
 PHASE = "train"
+"""Of a batch of the whole manifest."""
 
 
 @contextlib.contextmanager
@@ -98,7 +99,7 @@ def _is_finished(
 
     Nothing is started for it, and nothing is written: it is the batch as it ended.
     """
-    arm = _arm(settings, tree)
+    arm, phase = _arm(settings, tree), phase_of(settings)
     known = store.journal.outcomes(arm.content_digest)
     outcomes = [known.get((spec.content_digest, spec.repeat)) for spec in manifest.episodes]
     finished = [outcome for outcome in outcomes if outcome is not None]
@@ -106,6 +107,7 @@ def _is_finished(
         event
         for _, event in store.journal.events()
         if isinstance(event, BatchStarted)
+        and (event.generation, event.phase) == (GENERATION, phase)
         and event.arm.content_digest == arm.content_digest
         and event.manifest.content_digest == manifest.content_digest
     ]
@@ -117,11 +119,22 @@ def _is_finished(
         report.started,
         report.summary,
         places=Places(
-            result=layout.generation(GENERATION).phase(PHASE).result, journal=store.journal_path
+            result=layout.generation(GENERATION).phase(phase).result, journal=store.journal_path
         ),
     )
     console.note("every episode has a verdict from before; fresh=true runs them again")
     return True
+
+
+def phase_of(settings: ExperimentSettings) -> str:
+    """A selection is a batch of its own: it must not take the place of the whole one's result.
+
+    Raises: ManifestError.
+    """
+    whole, selected = settings.manifest.read(), settings.read_manifest()
+    if len(selected.episodes) == len(whole.episodes):
+        return PHASE
+    return f"{PHASE}-selected-{selected.content_digest[:8]}"
 
 
 def still_to_run(
@@ -153,9 +166,10 @@ async def _run(
     console: Console,
 ) -> RunReport:
     meter = spending_meter(settings, store.journal.spending)
+    phase = phase_of(settings)
     async with open_world(settings, manifest, meter=meter) as world:
         console.provider = world.provider.metrics
-        plan = await batch_plan(settings, manifest, tree, world, phase=PHASE)
+        plan = await batch_plan(settings, manifest, tree, world, phase=phase)
         with open_tracker(settings, console, journal=store.journal) as tracker:
             report = await run_experiment(
                 plan,
@@ -164,7 +178,7 @@ async def _run(
                     world,
                     arm=plan.arm,
                     tree=tree,
-                    sessions=store.sessions(generation=GENERATION, phase=PHASE),
+                    sessions=store.sessions(generation=GENERATION, phase=phase),
                     keep=keep_paused_of(settings, plan.started(at_s=world.clock.unix_s())),
                 ),
                 store=store,

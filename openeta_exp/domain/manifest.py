@@ -68,6 +68,8 @@ class Manifest(Record):
         doubled = [episode_id for episode_id, count in counts.items() if count > 1]
         if doubled:
             raise ValueError(f"episode_id must be unique; used more than once: {doubled}")
+        if len({spec.content_digest for spec in self.episodes}) < len(self.episodes):
+            raise ValueError("two episodes differ in their label alone: give one another repeat")
         return self
 
     @property

@@ -6,6 +6,7 @@ and `defaults` (fields that every row has unless it says otherwise).
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from pydantic import (
 )
 
 from openeta_exp.domain.budget import Budget
-from openeta_exp.domain.identity import EpisodeId, JsonObject
+from openeta_exp.domain.identity import Digest, EpisodeId, JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split
 from openeta_exp.errors import ManifestError
 from openeta_exp.wire.document import DocumentError, read_document
@@ -149,7 +150,23 @@ def parse_manifest(rows: JsonValue, source: str) -> Manifest:
     specs = _specs(fields.get("episodes"), defaults, problems)
     if problems:
         raise ManifestError([printable(f"{source}: {problem}") for problem in problems])
-    return Manifest(episodes=tuple(specs), split=split)
+    return Manifest(episodes=tuple(numbered(specs)), split=split)
+
+
+def numbered(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
+    """Rows alike in all but their label ask for the same episode again: each after the first gets
+    the next free repeat index, so that their outcomes are told apart."""
+    taken: defaultdict[Digest, set[int]] = defaultdict(set)
+    found: list[EpisodeSpec] = []
+    for spec in specs:
+        used = taken[spec.model_copy(update={"repeat": 0}).content_digest]
+        repeat = spec.repeat
+        if repeat in used:
+            repeat = next(each for each in itertools.count(len(used)) if each not in used)
+            spec = spec.model_copy(update={"repeat": repeat})
+        used.add(repeat)
+        found.append(spec)
+    return found
 
 
 def render_manifest(manifest: Manifest) -> JsonObject:

@@ -126,6 +126,30 @@ def test_a_run_cut_short_goes_on_where_it_was(folder: Path, signum: signal.Signa
         assert after[episode_id] == each, "what was finished is kept as it was"
 
 
+def test_a_selection_leaves_the_result_of_the_whole_as_it_was(folder: Path) -> None:
+    train = folder / "outputs/experiments/experiment/generations/000"
+
+    def episodes(phase: str) -> list[str]:
+        path = train / phase / "result.json"
+        result = parse_batch_result(path.read_bytes(), source=str(path))
+        return [str(outcome.episode_id) for outcome in result.outcomes]
+
+    first, _ = run(folder, "episodes=[box-1]")
+    whole, _ = run(folder)
+    second, said = run(folder, "episodes=[box-1,can-0]")
+    again, told = run(folder)
+
+    assert (first, whole, second, again) == (0, 0, 0, 0), said + told
+    [one, two] = sorted(
+        (each.name for each in train.glob("train-selected-*")), key=lambda name: len(episodes(name))
+    )
+    assert episodes("train") == [row["episode_id"] for row in EPISODES]
+    assert (episodes(one), episodes(two)) == (["box-1"], ["box-1", "can-0"])
+    assert "of 2 episodes" in said
+    assert "of 4 episodes" in told
+    assert {len(each) for each in results(folder).values()} == {1}, "nothing was run twice"
+
+
 def test_two_runs_do_not_write_into_one_folder(folder: Path) -> None:
     first = start(folder)
     wait_for(first, "4 episodes")

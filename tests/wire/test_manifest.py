@@ -306,3 +306,21 @@ def test_any_value_is_a_manifest_or_a_list_of_reasons(value: JsonValue) -> None:
         assert parse_manifest(render_manifest(manifest), source="m") == manifest
     assert reasons
     assert all("\n" not in reason for reason in reasons)
+
+
+def test_rows_that_ask_for_the_same_episode_are_repeats_of_it() -> None:
+    row: JsonObject = {"task": "t", "env_id": "e"}
+    rows: list[JsonValue] = [
+        row,
+        {**row, "metadata": {"note": "a label"}},
+        {**row, "seed": 1},
+        {**row, "repeat": 2},
+        row,
+        {**row, "max_turns": 3},
+    ]
+
+    manifest = parse_manifest(rows, "m.json")
+
+    assert [spec.repeat for spec in manifest.episodes] == [0, 1, 0, 2, 3, 0]
+    assert len({spec.content_digest for spec in manifest.episodes}) == len(rows)
+    assert parse_manifest(render_manifest(manifest), "m.json") == manifest
