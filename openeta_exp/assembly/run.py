@@ -78,14 +78,24 @@ def run(settings: ExperimentSettings) -> int:
         if not settings.fresh and _is_finished(settings, manifest, tree, store, console):
             return 0
         report = anyio.run(partial(_run, settings, manifest, tree, store, console))
-    missing = report.without_verdict
-    if missing:
+    if report.batch.broke:
         raise InfrastructureError(
-            f"{len(missing)} of {len(manifest.episodes)} episodes have no verdict because "
-            "something outside broke; the same command runs only these again",
-            code=missing[0].code,
+            _broken(report, fresh=settings.fresh), code=report.batch.broke[0].code
         )
     return 0
+
+
+def _broken(report: RunReport, *, fresh: bool) -> str:
+    missing, broke = len(report.without_verdict), len(report.batch.broke)
+    of = f"of {len(report.batch.outcomes)} episodes"
+    again = (
+        f"{broke - missing} {of} broke when they were run again, and their earlier verdicts stand"
+    )
+    without = (
+        f"{missing} {of} have no verdict because something outside broke; the same command"
+        f"{' without fresh=true' if fresh else ''} runs only these again"
+    )
+    return "; ".join([*[again] * (missing < broke), *[without] * (missing > 0)])
 
 
 def _is_finished(

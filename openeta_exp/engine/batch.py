@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchEnded, BatchStarted, EpisodeEnded, EpisodeStarted, Event
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import EpisodeSpec
@@ -47,12 +47,15 @@ class BatchRun:
     """What became of a batch.
 
     Attributes:
-        outcomes: One per spec of the manifest, in its order.
+        outcomes: One per spec of the manifest, in its order. A verdict from before outlasts an
+            attempt that broke.
+        broke: Attempts of this run that ended without a verdict, in the manifest's order.
         reused: How many were finished before and were not run again.
     """
 
     started: BatchStarted
     outcomes: tuple[EpisodeOutcome, ...]
+    broke: tuple[EpisodeFailure, ...]
     reused: int
     duration_s: float
     provider: ProviderMetrics | None
@@ -69,14 +72,16 @@ async def run_batch(
     """Run every episode of the manifest that has no verdict under this arm yet.
 
     Args:
-        fresh: Run finished episodes again; their new verdicts take the place of the old ones.
+        fresh: Run finished episodes again; their new verdicts take the place of the old ones,
+            which stand where the new attempt breaks.
 
     Raises:
         StoreError: An outcome could not be kept. Running episodes are closed first.
     """
     clock = observers.clock
     begun_s = clock.monotonic_s()
-    done = {} if fresh else _finished(started, observers.journal)
+    before = _finished(started, observers.journal)
+    done = {} if fresh else before
     observers.tell(started)
     observers.progress.batch_started(started, already_done=len(done))
     ended: dict[str, EpisodeOutcome] = dict(done)
@@ -97,9 +102,15 @@ async def run_batch(
         with contextlib.nullcontext() if completed else contextlib.suppress(StoreError):
             observers.tell(over)
         observers.progress.batch_ended(interrupted=not completed)
+    last = [ended[spec.episode_id] for spec in started.manifest.episodes]
+    broke = tuple(outcome for outcome in last if isinstance(outcome, EpisodeFailure))
     return BatchRun(
         started=started,
-        outcomes=tuple(ended[spec.episode_id] for spec in started.manifest.episodes),
+        outcomes=tuple(
+            before.get(each.episode_id, each) if isinstance(each, EpisodeFailure) else each
+            for each in last
+        ),
+        broke=broke,
         reused=len(done),
         duration_s=over.duration_s,
         provider=over.provider,

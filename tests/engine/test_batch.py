@@ -11,7 +11,7 @@ from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
-from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import BatchEnded, Event
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.engine.batch import BatchRun, Observers, RunEpisode, run_batch
@@ -111,6 +111,24 @@ async def test_fresh_runs_finished_episodes_again() -> None:
     again = await run(2, wins, journal=journal, fresh=True)
 
     assert again.reused == 0
+
+
+async def test_a_verdict_stands_where_running_it_again_breaks() -> None:
+    journal = MemoryJournal()
+    first = await run(2, wins, journal=journal)
+
+    async def second_breaks(spec: EpisodeSpec) -> EpisodeOutcome:
+        return batches.broke(spec) if spec.episode_id == "episode-1" else batches.lost(spec)
+
+    again = await run(2, second_breaks, journal=journal, fresh=True)
+    after = await run(2, second_breaks, journal=journal)
+
+    assert isinstance(again.outcomes[0], EpisodeResult)
+    assert not again.outcomes[0].success, "the new verdict takes the place of the old one"
+    assert again.outcomes[1] == first.outcomes[1]
+    assert [outcome.episode_id for outcome in again.broke] == ["episode-1"]
+    assert after.outcomes == again.outcomes
+    assert (after.reused, after.broke) == (2, ())
 
 
 async def test_a_bug_in_one_episode_stops_the_batch_and_keeps_what_was_finished() -> None:
