@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 EXIT_INVALID_INPUT = 2
 EXIT_INFRASTRUCTURE = 3
 EXIT_INTERRUPTED = 130
-_READING = ("command=inspect", "command=pending", "command=power", "command=validate")
+_READING = ("inspect", "pending", "power", "validate")
+_CHANGING = ("approve", "deny", "resume", "rollback", "track")
+"""Commands on something that is there already, and that keeps the record of them."""
+_TRACELESS = tuple(f"command={kind}" for kind in (*_READING, *_CHANGING))
 
 
 def main() -> None:
@@ -88,13 +91,14 @@ def _compose_and_start(job: Callable[[DictConfig], None], arguments: Sequence[st
 
 
 def _without_trace(arguments: Sequence[str], stack: contextlib.ExitStack) -> list[str]:
-    """The arguments; a command that only reads leaves nothing of Hydra's below `output_root`."""
-    reading = next((each for each in arguments if each in _READING), None)
-    if reading is None or any("hydra.run.dir=" in each for each in arguments):
+    """The arguments; a command on what is there leaves nothing of Hydra's below `output_root`."""
+    traceless = next((each for each in arguments if each in _TRACELESS), None)
+    if traceless is None or any("hydra.run.dir=" in each for each in arguments):
         return list(arguments)
-    # A folder is made in any case, and what is inspected may lie where nothing can be written.
+    # A folder is made in any case. What is asked for may lie where nothing can be written, and a
+    # misspelt place must not come into being.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="openeta-exp-"))
-    place = arguments.index(reading)
+    place = arguments.index(traceless)
     elsewhere = (
         f"hydra.run.dir={override_text(folder)}",
         # The folder goes with the command; no logger may write there afterwards.

@@ -67,7 +67,7 @@ def test_a_place_that_cannot_be_written_is_named_in_one_sentence_with_exit_code_
 ) -> None:
     (tmp_path / "file").touch()
 
-    ran = program("command=track", "output_root=file/below", cwd=tmp_path)
+    ran = program("output_root=file/below", cwd=tmp_path)
 
     assert ran.returncode == 3
     (line,) = ran.stderr.splitlines()
@@ -75,11 +75,41 @@ def test_a_place_that_cannot_be_written_is_named_in_one_sentence_with_exit_code_
     assert line.endswith("cannot be written: Not a directory; choose another output_root")
 
 
-@pytest.mark.parametrize("command", ["inspect", "pending", "power", "validate"])
+@pytest.mark.parametrize("command", ["power", "validate"])
 def test_a_command_that_only_reads_leaves_nothing_behind(command: str, tmp_path: Path) -> None:
     ran = program(f"command={command}", cwd=tmp_path)
 
-    assert "Traceback" not in ran.stderr
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["inspect"], "there is no journal; check experiment_id and output_root"),
+        (["track"], "there is no journal; check experiment_id and output_root"),
+        (["pending"], "output_root = wrong: there is no such folder"),
+        (["approve", "interaction_id=i"], "output_root = wrong: there is no such folder"),
+        (["deny", "interaction_id=i"], "output_root = wrong: there is no such folder"),
+        (["resume", "session_id=s", "answer=a"], "output_root = wrong: there is no such folder"),
+        (
+            ["rollback", "strategy=s", "reason=r"],
+            "wrong/registry: there is no registry that anything",
+        ),
+        (
+            ["rollback", "strategy=s", "reason=r", "registry_root=other"],
+            "other: there is no registry that anything",
+        ),
+    ],
+)
+def test_a_command_on_what_is_there_refuses_a_place_where_nothing_is_and_creates_nothing(
+    command: list[str], said: str, tmp_path: Path
+) -> None:
+    ran = program(f"command={command[0]}", *command[1:], "output_root=wrong", cwd=tmp_path)
+
+    assert ran.returncode == 2
+    (line,) = ran.stderr.splitlines()
+    assert said in line
     assert list(tmp_path.iterdir()) == []
 
 

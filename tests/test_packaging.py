@@ -192,3 +192,25 @@ def test_the_run_script_looks_into_a_manifest_file(clone: Path, tmp_path: Path) 
     )
 
     assert ran.stdout.startswith("setup: libero\n")
+
+
+def test_the_interface_refuses_a_place_where_nothing_was_tracked_and_creates_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "empty").mkdir()
+
+    for place in ("absent", "empty"):
+        ran = subprocess.run(
+            [ROOT / "scripts" / "ui", place],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert ran.stderr == (
+            f"scripts/ui: {place}/mlflow/mlflow.db: nothing was tracked there; name the "
+            "output_root of a run: scripts/ui OUTPUT_ROOT\n"
+        )
+    assert [*tmp_path.rglob("*")] == [tmp_path / "empty"]

@@ -30,7 +30,16 @@ class Desk:
 
 
 def desks(output_root: Path) -> Iterator[Desk]:
-    """Of every experiment below a root, by name."""
+    """Of every experiment below a root, by name.
+
+    Raises:
+        SettingsError: There is no such root, and so nothing can be said of what waits.
+    """
+    if not output_root.is_dir():
+        raise SettingsError(
+            f"output_root = {output_root}: there is no such folder; name the one that the waiting "
+            "experiment writes to"
+        )
     for folder in sorted((output_root.absolute() / "experiments").glob("[!.]*/")):
         layout = ExperimentLayout(folder)
         yield Desk(

@@ -18,7 +18,7 @@ from openeta_exp.domain.grasp_strategy import parse_strategy
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.record import Record
 from openeta_exp.domain.verdict import GateVerdict
-from openeta_exp.errors import ArtifactError
+from openeta_exp.errors import ArtifactError, SettingsError
 
 _SHORT = 12
 
@@ -277,6 +277,14 @@ def withdraw(artifact: Artifact, *, now: Shelf, reason: str, at_s: float) -> Rul
     if after is None:
         return ruling(f"is rolled back; no {now.family} is validated now", *moves)
     return ruling(f"is rolled back; {after[:_SHORT]} is the validated {now.family} again", *moves)
+
+
+def nothing_published(place: str) -> SettingsError:
+    """What to raise where something is to be withdrawn from what is no registry."""
+    return SettingsError(
+        f"{place}: there is no registry that anything was published to; check registry_root, or "
+        "output_root if the registry lies below it"
+    )
 
 
 def unknown_name(name: str, names: Iterable[str]) -> ArtifactError:

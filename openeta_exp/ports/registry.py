@@ -33,6 +33,7 @@ class Registry(Protocol):
 
         Raises:
             ArtifactError: There is no entry of that name.
+            SettingsError: Nothing was ever published here: it is another place that is meant.
             StoreError: It could not be recorded; nothing has changed.
         """
         ...

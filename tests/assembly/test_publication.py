@@ -53,6 +53,19 @@ def test_rolling_back_what_nobody_published_is_a_mistake_of_the_user(tmp_path: P
         execute(asked)
 
 
+def test_a_folder_that_is_no_registry_does_not_become_one_by_a_rollback(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    asked = settings(
+        tmp_path,
+        *("command=rollback", "strategy=x", "reason=why"),
+        f"registry_root={tmp_path / 'notes'}",
+    )
+
+    with pytest.raises(SettingsError, match=r"notes: there is no registry .* check registry_root"):
+        execute(asked)
+    assert list((tmp_path / "notes").iterdir()) == []
+
+
 def test_a_rollback_without_a_reason_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="reason"):
         settings(tmp_path, "command=rollback", "strategy=x")

@@ -36,6 +36,7 @@ from openeta_exp.domain.publication import (
     Ruling,
     admit,
     family_of,
+    nothing_published,
     shelf,
     unknown_name,
     withdraw,
@@ -88,6 +89,9 @@ class FolderRegistry:
         return ruling.receipt
 
     def roll_back(self, kind: ArtifactKind, name: str, *, reason: str, at_s: float) -> Receipt:
+        # Asked before the lock, which would make a registry of any folder.
+        if not self._moves():
+            raise nothing_published(str(self.root))
         with self._locked():
             moves, named = self._moves(), self._named(kind)
             if name not in named:
@@ -121,7 +125,7 @@ class FolderRegistry:
     def _moves(self) -> tuple[AliasMove, ...]:
         try:
             content = self._history.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
             raise self._unreadable(self._history, error) from error

@@ -13,6 +13,7 @@ from openeta_exp.domain.publication import (
     RegistryEntry,
     admit,
     family_of,
+    nothing_published,
     shelf,
     unknown_name,
     withdraw,
@@ -44,6 +45,8 @@ class MemoryRegistry:
 
     def roll_back(self, kind: ArtifactKind, name: str, *, reason: str, at_s: float) -> Receipt:
         with self._lock:
+            if not self._history:
+                raise nothing_published("memory")
             names = self._names(kind)
             if name not in names:
                 raise unknown_name(name, names)

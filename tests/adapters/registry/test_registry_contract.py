@@ -13,7 +13,7 @@ from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
 from openeta_exp.adapters.store.atomic import write_atomically
 from openeta_exp.domain.artifact import Artifact, ArtifactKind
 from openeta_exp.domain.publication import Alias, Standing
-from openeta_exp.errors import ArtifactError
+from openeta_exp.errors import ArtifactError, SettingsError
 from openeta_exp.ports.registry import Registry
 from tests.generations import strategy
 from tests.publications import FIRST, SECOND, THIRD, publication
@@ -158,6 +158,11 @@ def test_an_unknown_name_is_refused_with_the_known_ones(open_registry: Open) -> 
     open_registry().publish(publication(FIRST), at_s=1.0)
     with pytest.raises(ArtifactError, match=f"has {FIRST.name}"):
         open_registry().roll_back(KIND, "nothing", reason="why", at_s=2.0)
+
+
+def test_where_nothing_was_published_there_is_nothing_to_roll_back(open_registry: Open) -> None:
+    with pytest.raises(SettingsError, match=r"no registry .* published to; check registry_root"):
+        open_registry().roll_back(KIND, FIRST.name, reason="why", at_s=2.0)
 
 
 def test_of_many_that_publish_at_once_exactly_one_moves_the_alias(open_registry: Open) -> None:
