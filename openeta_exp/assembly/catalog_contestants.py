@@ -21,7 +21,7 @@ from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.record import digest
 from openeta_exp.engine.batch import RunEpisode
 from openeta_exp.engine.episode import run_episode
-from openeta_exp.engine.policy_compare import GENERATION, Contestant
+from openeta_exp.engine.policy_compare import GENERATION, POLICY_PHASE, Contestant
 from openeta_exp.ports.policy import PolicyRecipe
 from openeta_exp.settings.catalog import PlannerPolicySettings
 from openeta_exp.settings.experiment import ExperimentSettings
@@ -144,7 +144,7 @@ async def _planner(
         tools,
         arm=arm,
         tree=baseline_tree(settings),
-        sessions=store.sessions(generation=GENERATION, phase=f"policy-{arm.label}"),
+        sessions=store.sessions(generation=GENERATION, phase=f"{POLICY_PHASE}{arm.label}"),
     )
 
     async def run(spec: EpisodeSpec) -> EpisodeOutcome:

@@ -29,6 +29,8 @@ from openeta_exp.engine.policy_compare_gate import TwoSidedRule
 from openeta_exp.engine.policy_compare_verdict import Judged, judge_all
 
 GENERATION = 0
+POLICY_PHASE = "policy-"
+"""Before a policy's name: the phase of its episodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class PolicyComparePlan:
         return f"{self.experiment_id}-{POLICIES}-{pair}"
 
     def batch(self, contestant: Contestant, *, at_s: float) -> BatchStarted:
-        phase = f"policy-{contestant.name}"
+        phase = f"{POLICY_PHASE}{contestant.name}"
         return BatchStarted(
             batch_id=f"{self.experiment_id}-g{GENERATION:03d}-{phase}",
             experiment_id=self.experiment_id,

@@ -19,6 +19,7 @@ from openeta_exp.cli import guarded
 from openeta_exp.composition import compose_settings
 from openeta_exp.domain.event import ComparisonEnded, ComparisonPlanned, EpisodeStarted
 from openeta_exp.domain.policy_comparison import Ending, Standing
+from openeta_exp.errors import SettingsError
 from openeta_exp.wire.vla_eval import Frame
 from tests.adapters.policy.hostile_server import Session, serving
 from tests.catalog_cli.comparing import STRONG, WEAK, compare, toy_catalog
@@ -90,6 +91,21 @@ def test_only_what_is_missing_is_run(tmp_path: Path) -> None:
     assert [each.standing for each in third.result.contrasts] == [Standing.BETTER] * 2
     assert again.contrast == whole.contrast
     assert len({each.better.alpha for each in third.result.contrasts}) == 1
+
+
+def test_a_part_of_a_comparison_does_not_take_the_place_of_the_whole(tmp_path: Path) -> None:
+    toy_catalog(tmp_path)
+    compare(tmp_path, *WEAK, *STRONG)
+    [written] = tmp_path.glob("outputs/experiments/*/comparison/comparison.json")
+    before = written.read_bytes()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        compare(tmp_path, *WEAK, *STRONG, "catalog.tier=regression")
+
+    [refused] = caught.value.exceptions
+    assert isinstance(refused, SettingsError)
+    assert "has begun to compare policies on 15 episodes that are left out" in str(refused)
+    assert written.read_bytes() == before
 
 
 def test_a_regression_ends_with_4_and_says_so(tmp_path: Path) -> None:
