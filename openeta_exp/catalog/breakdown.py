@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from openeta_exp.catalog.expansion import Expansion, ScenarioRow
-from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult, says_something
 from openeta_exp.domain.record import digest
 from openeta_exp.statistics.intervals import Interval, newcombe
 
@@ -137,9 +137,7 @@ class Breakdown:
         flipped = [
             Flip(row=row, improved=after.success, baseline=before, candidate=after)
             for row, before, after in self._pairs
-            if isinstance(before, EpisodeResult)
-            and isinstance(after, EpisodeResult)
-            and before.success != after.success
+            if says_something(before) and says_something(after) and before.success != after.success
         ]
         yield from sorted(flipped, key=lambda flip: flip.improved)
 
@@ -161,7 +159,7 @@ class Breakdown:
         excluded = 0
         for index in members:
             _, before, after = self._pairs[index]
-            if isinstance(before, EpisodeResult) and isinstance(after, EpisodeResult):
+            if says_something(before) and says_something(after):
                 counts[before.success, after.success] += 1
             else:
                 excluded += 1

@@ -11,7 +11,7 @@ from openeta_exp.catalog.expansion import Expansion
 from openeta_exp.catalog.messages import Latency
 from openeta_exp.catalog.outcomes import benchmark_evidence
 from openeta_exp.catalog.sweeps import sweep_curves
-from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult, says_something
 from openeta_exp.domain.event import Arm
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.policy_comparison import (
@@ -132,7 +132,7 @@ def compared_policy(
     arm: Arm, identity: JsonObject, outcomes: Sequence[EpisodeOutcome]
 ) -> ComparedPolicy:
     """One arm on all episodes that ended."""
-    results = [each for each in outcomes if isinstance(each, EpisodeResult)]
+    results = [each for each in outcomes if says_something(each)]
     successes = sum(each.success for each in results)
     interval = wilson(successes, len(results))
     latencies = [each for each in map(_latency, results) if each is not None]

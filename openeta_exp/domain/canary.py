@@ -18,6 +18,7 @@ class SmokeTest(Record):
     """
 
     attempts: int = Field(ge=0)
+    """Those that were solved at reset are none."""
     successes: int = Field(ge=0)
     problems: tuple[str, ...] = ()
     """Every one, a sentence each; empty if the candidate may go on to the gate."""
@@ -28,7 +29,11 @@ class SmokeTest(Record):
 
 
 def smoke_test(episodes: Sequence[ArmObservation]) -> SmokeTest:
-    """No crash, no violation, and at least one success on the environment's word."""
+    """No crash, no violation, and at least one success on the environment's word.
+
+    What was solved at reset says nothing, and is left out.
+    """
+    episodes = [episode for episode in episodes if not episode.solved_at_reset]
     successes = sum(episode.objective_success for episode in episodes)
     problems = [
         f"{episode.key} broke: {episode.failure_class}" for episode in episodes if episode.broke

@@ -41,8 +41,14 @@ class PairedComparison(Record):
 
     @property
     def excluded(self) -> tuple[PairObservation, ...]:
-        """Pairs without a verdict on at least one side; their arms say what broke."""
+        """Pairs without a verdict on at least one side; their arms say why."""
         return tuple(pair for pair in self.observations if not pair.valid)
+
+    @property
+    def broken(self) -> tuple[PairObservation, ...]:
+        """Excluded pairs in which something broke: run again, they may have a verdict. What is
+        solved at reset is solved there every time."""
+        return tuple(pair for pair in self.excluded if not pair.solved_at_reset)
 
     def keys(self, outcome: PairOutcome) -> tuple[PairKey, ...]:
         return tuple(pair.key for pair in self.observations if pair.outcome is outcome)
@@ -142,7 +148,8 @@ def progress(schedule: Schedule, observed: Iterable[PairObservation]) -> Progres
     """Put finished pairs, in any order, into schedule order.
 
     Fast episodes tend to be successes, so looks in the order of completion would be biased. A pair
-    that broke is followed by the next unused reserve of its task, if there is one.
+    that broke, or was solved at reset, is followed by the next unused reserve of its task, if
+    there is one.
 
     Raises:
         ManifestError: If a pair was not scheduled, or was observed twice.

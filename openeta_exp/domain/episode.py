@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeGuard
 
 from pydantic import Field
 
@@ -136,3 +136,9 @@ class EpisodeFailure(_Ended):
 
 EpisodeOutcome = Annotated[EpisodeResult | EpisodeFailure, Field(discriminator="kind")]
 """Exactly one per `EpisodeSpec`. Match on the class; never test for missing fields."""
+
+
+def says_something(outcome: EpisodeOutcome) -> TypeGuard[EpisodeResult]:
+    """Whether an outcome says anything about the agent: nothing broke, and there was something to
+    solve."""
+    return isinstance(outcome, EpisodeResult) and not outcome.success_at_reset

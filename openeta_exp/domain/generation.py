@@ -32,6 +32,7 @@ class CanaryReport(Record):
 
     comparison_id: str
     pairs: int
+    """Those that were solved at reset left out."""
     candidate_successes: int
     baseline_successes: int
     problems: tuple[str, ...]

@@ -44,6 +44,11 @@ class PairStatus(StrEnum):
     FAIL = "fail"
     NEED_HUMAN = "need_human"
     INFRASTRUCTURE = "infrastructure"
+    SOLVED_AT_RESET = "solved_at_reset"
+    """The checker was satisfied before anything was done: there was nothing to solve."""
+
+
+_WHY = {PairStatus.INFRASTRUCTURE: "broke", PairStatus.SOLVED_AT_RESET: "was solved at reset"}
 
 
 class Cost(Record):
@@ -106,8 +111,8 @@ class ArmObservation(Record):
     @model_validator(mode="after")
     def _only_results_have_a_verdict(self) -> Self:
         broke = self.status is PairStatus.INFRASTRUCTURE
-        if broke and self.objective_success:
-            raise ValueError("an episode that broke has no success")
+        if self.objective_success and not self.has_verdict:
+            raise ValueError(f"an episode that {_WHY[self.status]} has no success")
         if broke != (self.failure_class is not None):
             raise ValueError("failure_class says what broke, and only then")
         return self
@@ -115,6 +120,15 @@ class ArmObservation(Record):
     @property
     def broke(self) -> bool:
         return self.status is PairStatus.INFRASTRUCTURE
+
+    @property
+    def solved_at_reset(self) -> bool:
+        return self.status is PairStatus.SOLVED_AT_RESET
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether it says anything about the arm."""
+        return not (self.broke or self.solved_at_reset)
 
     @property
     def asked_a_human(self) -> bool:
@@ -149,7 +163,14 @@ class PairObservation(Record):
 
     @property
     def valid(self) -> bool:
-        return not (self.baseline.broke or self.candidate.broke)
+        """Both arms have a verdict."""
+        return self.baseline.has_verdict and self.candidate.has_verdict
+
+    @property
+    def solved_at_reset(self) -> bool:
+        """There was nothing to solve in at least one arm. No arm can do anything about that, so
+        it is a property of the episode: whatever else happened, nothing broke for an arm."""
+        return self.baseline.solved_at_reset or self.candidate.solved_at_reset
 
     @property
     def outcome(self) -> PairOutcome:

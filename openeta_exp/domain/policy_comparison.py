@@ -177,7 +177,7 @@ class ComparedPolicy(Record):
     """Asked for."""
     successes: int
     broken: int
-    """Ended without a verdict."""
+    """Ended without a verdict, or was solved at reset."""
     low: float
     high: float
     """95 % Wilson interval of the success rate among those with a verdict."""
@@ -206,7 +206,7 @@ class Contrast(Record):
     """Sentences, the weightiest first."""
     scheduled: int
     missing: int
-    """Pairs that were asked for and have no verdict."""
+    """Pairs that were asked for and have no verdict, those solved at reset left out."""
     counts: PairCounts
     difference: Difference | None
     """Over every pair there is, used by the verdict or not."""

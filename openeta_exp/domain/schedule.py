@@ -27,7 +27,7 @@ class Schedule(Record):
 
     slots: tuple[ScheduledPair, ...]
     reserves: tuple[ScheduledPair, ...] = ()
-    """Replacements for pairs that broke, used in order within a task."""
+    """Replacements for pairs without a verdict, used in order within a task."""
 
     @model_validator(mode="after")
     def _keys_are_unique(self) -> Self:

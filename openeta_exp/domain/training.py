@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
-from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult, GraspAttempt
+from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult, GraspAttempt, says_something
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.record import Record
@@ -48,12 +48,12 @@ class TrainingEvidence(Record):
 def training_episodes(
     manifest: Manifest, outcomes: tuple[EpisodeOutcome, ...]
 ) -> tuple[TrainingEpisode, ...]:
-    """Results only: an episode that broke says nothing about the agent."""
+    """An episode that broke, or was solved at reset, says nothing about the agent."""
     tasks = {spec.episode_id: spec.task for spec in manifest.episodes}
     return tuple(
         training_episode(outcome, task=tasks[outcome.episode_id])
         for outcome in outcomes
-        if isinstance(outcome, EpisodeResult)
+        if says_something(outcome)
     )
 
 

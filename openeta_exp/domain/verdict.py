@@ -174,26 +174,37 @@ class GuardrailRow(Record):
 
 
 class Exclusions(Record):
-    """Pairs that broke, by the arm that broke, and what they could hide."""
+    """Pairs without a verdict: those that broke, by the arm that broke, with what they could hide,
+    and those that were solved at reset.
+
+    The latter are told and stop nothing. The environment decides them before an arm acts, the same
+    way for both, so they cannot favour one, and running them again would not help.
+    """
 
     baseline_only: int = Field(ge=0)
     candidate_only: int = Field(ge=0)
     both: int = Field(ge=0)
+    solved_at_reset: int = Field(default=0, ge=0)
+    """Pairs in which there was nothing to solve; no part of the counts above."""
     share: float
-    """Of all pairs that were run."""
+    """Of broken ones among the pairs that were run and not solved at reset."""
     p_value: float
     """Exact, that the candidate loses no more pairs than the baseline."""
     differential: bool
     classes: dict[str, int] = Field(default_factory=dict)
-    """`side:failure_class` to count."""
+    """`side:failure_class`, or `side:solved_at_reset`, to count."""
     worst_case_wins: int
     worst_case_losses: int
     worst_case_p: float
     """The comparison if every crash of the candidate were a failure."""
 
     @property
-    def excluded(self) -> int:
+    def broken(self) -> int:
         return self.baseline_only + self.candidate_only + self.both
+
+    @property
+    def excluded(self) -> int:
+        return self.broken + self.solved_at_reset
 
 
 class EvidencePoint(Record):
@@ -284,7 +295,11 @@ class GateVerdict(Record):
             f"{row.metric} ×{row.change:.2f}" for row in self.guardrails if row.policy == "cost"
         ]
         if self.exclusions.excluded:
-            parts.append(f"{self.exclusions.excluded} pairs excluded")
+            at_reset = self.exclusions.solved_at_reset
+            parts.append(
+                f"{self.exclusions.excluded} pairs excluded"
+                + (f" ({at_reset} solved at reset)" if at_reset else "")
+            )
         parts.append(self._cost())
         if self.more_pairs is not None:
             parts.append(f"about {self.more_pairs} more pairs would decide")

@@ -106,7 +106,7 @@ class Lane:
         reached = reached.model_copy(update={"canary": canary})
         if not canary.passed:
             return _ended(reached, LaneStop.CANARY_FAILED, "; ".join(canary.problems))
-        verdict = await self._held_out(candidate)
+        verdict = await self._held_out(candidate, canary_attempts=canary.pairs)
         reached = reached.model_copy(update={"held_out": verdict})
         match verdict.decision:
             case Decision.REJECT:
@@ -174,7 +174,7 @@ class Lane:
             registered=(None, None),
         )
 
-    async def _held_out(self, candidate: Candidate) -> GateVerdict:
+    async def _held_out(self, candidate: Candidate, *, canary_attempts: int) -> GateVerdict:
         comparison_id = self._comparison_id("held-out")
         known = self.workshop.lineage.comparisons.get(comparison_id)
         if known is not None and known.verdict is not None:
@@ -191,7 +191,7 @@ class Lane:
             spent_keys=self.workshop.lineage.spent_keys(before=comparison_id),
             held_out_exhausted=draw.exhausted,
             flakiness=self.flakiness,
-            canary_attempts=len(plan.canary.episodes),
+            canary_attempts=canary_attempts,
         )
         return await self._compare(
             candidate,

@@ -68,7 +68,7 @@ def observe_arm(
     prices: Prices,
     environment_pins: Sequence[str] = ENVIRONMENT_PINS,
 ) -> ArmObservation:
-    """The last attempt's verdict with the cost of all of them."""
+    """The last attempt's verdict, if it is one, with the cost of all attempts."""
     last = attempts[-1]
     found = fingerprint(arm, last, pins=pins, environment_pins=environment_pins)
     cost = total_cost(_cost(outcome, prices) for outcome in attempts)
@@ -100,6 +100,8 @@ def observe_arm(
 
 
 def _status(result: EpisodeResult) -> PairStatus:
+    if result.success_at_reset:
+        return PairStatus.SOLVED_AT_RESET
     if result.success:
         return PairStatus.SUCCESS
     return PairStatus.NEED_HUMAN if result.stop_reason in _HUMAN else PairStatus.FAIL

@@ -115,7 +115,8 @@ class ComparedContestant:
 
     Attributes:
         missing: Pairs without a verdict that were to have one: those that broke, and those that
-            were not begun because a policy only breaks. Pairs a gate made needless are not.
+            were not begun because a policy only breaks. Pairs a gate made needless are not, and
+            neither are those that were solved at reset.
     """
 
     comparison_id: str
@@ -260,7 +261,7 @@ async def _run(
     )
     if not may_go_on():
         return None
-    missing = len(run.comparison.excluded)
+    missing = len(run.comparison.broken)
     if not all(map(may_run, sides.values())):
         missing += len(schedule.slots) - len(run.comparison.observations)
     return _Ran(comparison=run.comparison, missing=missing, duration_s=run.duration_s)

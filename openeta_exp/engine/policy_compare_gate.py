@@ -103,7 +103,8 @@ def by_scenario(comparison: PairedComparison, *, repeats: int) -> PairedComparis
 
     Repeats are not independent of each other, scenarios are. If neither policy is better, either
     is as likely to come out ahead on a scenario, so tests of signs stay exact. A scenario counts
-    once at least half of its repeats have a verdict on both sides; the last one may be under way.
+    once at least half of its repeats have a verdict on both sides, those that were solved at reset
+    left out; the last one may be under way.
     """
     if repeats == 1:
         return comparison
@@ -122,11 +123,12 @@ def by_scenario(comparison: PairedComparison, *, repeats: int) -> PairedComparis
 
 def _merged(unit: PairKey, pairs: Sequence[PairObservation]) -> PairObservation:
     valid = [pair for pair in pairs if pair.valid]
-    if 2 * len(valid) < len(pairs):
-        broken = next(pair for pair in pairs if not pair.valid)
+    broken = [pair for pair in pairs if not (pair.valid or pair.solved_at_reset)]
+    if not valid or len(valid) < len(broken):
+        one = (broken or pairs)[0]
         return PairObservation(
-            baseline=broken.baseline.model_copy(update={"key": unit}),
-            candidate=broken.candidate.model_copy(update={"key": unit}),
+            baseline=one.baseline.model_copy(update={"key": unit}),
+            candidate=one.candidate.model_copy(update={"key": unit}),
         )
     wins = {side: sum(pair.arm(side).objective_success for pair in valid) for side in Side}
     ahead = wins[Side.CANDIDATE] - wins[Side.BASELINE]

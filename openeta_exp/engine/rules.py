@@ -9,7 +9,7 @@ from openeta_exp.domain.gate import Flakiness, Gate, Terms
 from openeta_exp.domain.generation import CanaryReport
 from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.engine.compare import GoOn
-from openeta_exp.errors import InfrastructureError
+from openeta_exp.errors import InfrastructureError, ManifestError
 from openeta_exp.statistics.flakiness import measure_flakiness
 from openeta_exp.statistics.gate import Continue, judge, review
 
@@ -32,9 +32,19 @@ class FlakinessRule:
     """How often does an agent disagree with itself? Runs every pair; decides nothing."""
 
     def __call__(self, comparison: PairedComparison, *, over: bool) -> Flakiness | None:
-        """Raises: InfrastructureError: No pair has a verdict on both sides."""
+        """
+        Raises:
+            ManifestError: Every pair was solved at reset.
+            InfrastructureError: No other pair has a verdict on both sides.
+        """
         if not over:
             return None
+        if not comparison.pairs and not comparison.broken:
+            raise ManifestError(
+                f"manifest: all {len(comparison.excluded)} pairs of the A/A comparison were solved "
+                "at reset, which says nothing; name other episodes or seeds, or set "
+                "lineage.flakiness_pairs=0"
+            )
         if not comparison.pairs:
             raise InfrastructureError("the A/A comparison brought no pair with a verdict")
         return measure_flakiness(comparison)
@@ -44,7 +54,8 @@ class FlakinessRule:
 class CanaryRule:
     """Does the candidate run at all? No statistical claim is made.
 
-    Runs every pair, because a candidate is as likely to break late as early.
+    Runs every pair, because a candidate is as likely to break late as early. Pairs that were solved
+    at reset are left out; a canary of nothing else shows nothing, and so lets nobody pass.
     """
 
     comparison_id: str
@@ -52,19 +63,26 @@ class CanaryRule:
     def __call__(self, comparison: PairedComparison, *, over: bool) -> CanaryReport | GoOn:
         if not over:
             return GoOn(None)
-        runs = comparison.observations
+        runs = [pair for pair in comparison.observations if not pair.solved_at_reset]
         broke = [pair for pair in runs if pair.candidate.broke]
         unsafe = sum(pair.candidate.safety_violations for pair in runs)
         unlawful = sum(pair.candidate.contract_violations for pair in runs)
         successes = sum(pair.candidate.objective_success for pair in runs)
         classes = sorted({pair.candidate.failure_class or "" for pair in broke})
+        idle = len(comparison.observations) - len(runs)
+        solved_none = "solved no canary episode"
+        if not runs and idle:
+            solved_none = (
+                f"all {idle} canary episodes were solved at reset, which says nothing about the "
+                "candidate; name other episodes or seeds in canary"
+            )
         problems = {
             f"broke in {len(broke)} of {len(runs)} pairs ({', '.join(classes)})": not _uneven(
                 comparison
             ),
             f"{unsafe} safety violations": unsafe == 0,
             f"{unlawful} contract violations": unlawful == 0,
-            "solved no canary episode": successes > 0,
+            solved_none: successes > 0,
         }
         return CanaryReport(
             comparison_id=self.comparison_id,
@@ -77,7 +95,7 @@ class CanaryRule:
 
 def _uneven(comparison: PairedComparison) -> bool:
     """The candidate breaks where the baseline does not."""
-    pairs = comparison.observations
+    pairs = comparison.broken
     candidate_only = sum(each.candidate.broke and not each.baseline.broke for each in pairs)
     baseline_only = sum(each.baseline.broke and not each.candidate.broke for each in pairs)
     return candidate_only > baseline_only

@@ -39,8 +39,16 @@ def points(rate: float) -> str:
 
 def paired_matrix(pairs: Iterable[PairObservation]) -> str:
     """Two by two: what each arm made of the same episodes."""
-    found = [pair.outcome for pair in pairs]
-    return outcome_matrix({outcome: found.count(outcome) for outcome in PairOutcome})
+    found = list(pairs)
+    outcomes = [pair.outcome for pair in found]
+    at_reset = sum(pair.solved_at_reset for pair in found)
+    broken = outcomes.count(PairOutcome.EXCLUDED) - at_reset
+    left_out = [f"{broken} more broke in at least one arm"] if broken else []
+    left_out += [f"{at_reset} more were solved at reset"] if at_reset else []
+    return outcome_matrix(
+        {outcome: outcomes.count(outcome) for outcome in PairOutcome},
+        left_out=" and ".join(left_out),
+    )
 
 
 def outcome_matrix(
@@ -48,8 +56,13 @@ def outcome_matrix(
     *,
     baseline: str = "the baseline",
     candidate: str = "the candidate",
+    left_out: str = "",
 ) -> str:
-    """The same from counts, with the arms called by their names."""
+    """The same from counts, with the arms called by their names.
+
+    Args:
+        left_out: Why pairs are excluded, where that is known.
+    """
     first, second = baseline.removeprefix("the "), candidate.removeprefix("the ")
     cells = (
         (0, 0, PairOutcome.TIED_SUCCESS, "both solve it", PALE, INK),
@@ -80,7 +93,8 @@ def outcome_matrix(
         ]
     excluded = count[PairOutcome.EXCLUDED]
     if excluded:
-        words = f"{excluded} more broke in at least one arm and are excluded"
+        words = left_out or f"{excluded} more have no verdict in at least one arm"
+        words = f"{words}: excluded"
         shapes.append(text((left, top + 2 * height + 20), words, fill=MUTED))
     title = (
         f"{count[PairOutcome.IMPROVED]} fixed, {count[PairOutcome.REGRESSED]} regressed, "

@@ -151,13 +151,20 @@ def _exclusions(found: Exclusions) -> str:
     classes = "".join(
         f"<li>{escape(name)}: {count}</li>" for name, count in sorted(found.classes.items())
     )
-    differential = "more often in the candidate" if found.differential else "evenly"
-    return (
-        f"<p>{found.excluded} pairs ({100 * found.share:.0f} %) broke, {differential} "
-        f"(p={found.p_value:.3g}). Were every crash of the candidate a failure: "
-        f"{found.worst_case_wins} fixed, {found.worst_case_losses} regressed, "
-        f"p={found.worst_case_p:.3g}.</p><ul>{classes}</ul>"
-    )
+    said = []
+    if found.broken:
+        differential = "more often in the candidate" if found.differential else "evenly"
+        said.append(
+            f"{found.broken} pairs ({100 * found.share:.0f} %) broke, {differential} "
+            f"(p={found.p_value:.3g}). Were every crash of the candidate a failure: "
+            f"{found.worst_case_wins} fixed, {found.worst_case_losses} regressed, "
+            f"p={found.worst_case_p:.3g}."
+        )
+    if found.solved_at_reset:
+        said.append(
+            f"{found.solved_at_reset} pairs were solved at reset and say nothing about either arm."
+        )
+    return f"<p>{' '.join(said)}</p><ul>{classes}</ul>"
 
 
 def _also_known(verdict: GateVerdict) -> str:

@@ -158,7 +158,7 @@ def _loses_too_many(comparison: PairedComparison, *, gate: Gate) -> bool:
     seen = exclusions_of(comparison, limits=gate.guardrails)
     n_min = 1 if isinstance(gate, NoRegressionGate) else gate.n_min
     return (
-        len(comparison.observations) >= n_min
+        len(comparison.pairs) + seen.broken >= n_min
         and seen.share > gate.guardrails.largest_excluded_share
         and seen.candidate_only > seen.baseline_only
         and seen.p_value <= gate.guardrails.exclusion_alpha
@@ -200,7 +200,7 @@ def _exclusion_reasons(exclusions: Exclusions) -> list[Reason]:
     return [
         Reason(
             ground=Ground.DIFFERENTIAL_EXCLUSION,
-            message=f"{exclusions.excluded} pairs ({100 * exclusions.share:.0f} %) had no verdict: "
+            message=f"{exclusions.broken} pairs ({100 * exclusions.share:.0f} %) had no verdict: "
             f"{exclusions.candidate_only} broke for the candidate only, "
             f"{exclusions.baseline_only} for the baseline only, {exclusions.both} for both "
             f"(p={exclusions.p_value:.3g}); were every crash of the candidate a failure, "

@@ -71,10 +71,13 @@ def task_effects(comparison: PairedComparison) -> tuple[TaskEffect, ...]:
 
 
 def exclusions_of(comparison: PairedComparison, *, limits: Guardrails) -> Exclusions:
-    """Who lost which pairs, and the comparison in the candidate's worst case."""
-    sides = Counter((pair.baseline.broke, pair.candidate.broke) for pair in comparison.excluded)
+    """Who lost which pairs, and the comparison in the candidate's worst case.
+
+    Pairs that were solved at reset are counted apart, and no share of what broke.
+    """
+    sides = Counter((pair.baseline.broke, pair.candidate.broke) for pair in comparison.broken)
     wins, losses = len(comparison.improved), len(comparison.regressed)
-    worst_losses = losses + sum(_loses_by_crashing(pair) for pair in comparison.excluded)
+    worst_losses = losses + sum(_loses_by_crashing(pair) for pair in comparison.broken)
     test = differential_exclusion(
         sides[False, True],
         sides[True, False],
@@ -87,6 +90,7 @@ def exclusions_of(comparison: PairedComparison, *, limits: Guardrails) -> Exclus
         baseline_only=sides[True, False],
         candidate_only=sides[False, True],
         both=sides[True, True],
+        solved_at_reset=len(comparison.excluded) - len(comparison.broken),
         share=test.excluded_share,
         p_value=test.p_value,
         differential=test.differential,
@@ -102,13 +106,13 @@ def _loses_by_crashing(pair: PairObservation) -> bool:
 
 
 def _classes(comparison: PairedComparison) -> dict[str, int]:
-    broken = (
-        f"{side}:{pair.arm(side).failure_class}"
+    reasons = (
+        f"{side}:{pair.arm(side).failure_class or pair.arm(side).status}"
         for pair in comparison.excluded
         for side in Side
-        if pair.arm(side).broke
+        if not pair.arm(side).has_verdict
     )
-    return dict(sorted(Counter(broken).items()))
+    return dict(sorted(Counter(reasons).items()))
 
 
 def identical_agent_passes(effect: Effect, *, flakiness: Flakiness | None) -> float | None:

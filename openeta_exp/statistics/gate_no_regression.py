@@ -54,7 +54,7 @@ def _kept(
 ) -> tuple[ArmObservation, ...]:
     if rule is InfrastructureFilter.PAIR:
         return tuple(pair.arm(side) for pair in comparison.pairs)
-    arms = (pair.arm(side) for pair in comparison.observations)
+    arms = (pair.arm(side) for pair in comparison.observations if not pair.solved_at_reset)
     return tuple(arm for arm in arms if not arm.broke)
 
 

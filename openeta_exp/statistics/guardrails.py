@@ -172,7 +172,7 @@ def differential_exclusion(
     """Test exclusions by side: a crash must not excuse a candidate from judgement.
 
     Args:
-        candidate_only, baseline_only, both: Excluded pairs, by which arm had no verdict.
+        candidate_only, baseline_only, both: Excluded pairs, by which arm broke.
         pairs: Valid pairs.
     """
     require_counts(candidate_only, baseline_only, pairs=candidate_only + baseline_only + both)

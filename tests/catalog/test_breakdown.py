@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from openeta_exp.catalog.breakdown import Breakdown
+from openeta_exp.catalog.comparison_tables import compared_policy
 from openeta_exp.catalog.expansion import Expansion
 from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.catalog.sweeps import sweep_curves
@@ -19,6 +20,7 @@ from openeta_exp.domain.episode import (
 )
 from openeta_exp.domain.identity import ExecutionId, SessionId
 from openeta_exp.domain.stop import FailureClass
+from tests import batches
 from tests.catalog.catalogs import ARM, policy, runner_on, running, toy
 
 pytestmark = pytest.mark.anyio
@@ -135,6 +137,21 @@ async def test_a_pair_that_broke_is_counted_and_is_no_flip(
     cells = [each.cell for each in breakdown.by_parameter() if each.parameter == "y"]
     assert sum(cell.excluded for cell in cells) == 6
     assert all(cell.effect is None and cell.interval() is None for cell in cells)
+
+
+async def test_a_pair_that_was_solved_at_reset_is_no_flip_and_no_episode_of_a_policy(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    expansion = toy(tmp_path, task={"max_steps": 9})
+    strong, weak = await outcomes_of(pool, expansion, 9.0, 1.0)
+    idle = [each.model_copy(update={"success": False, "success_at_reset": True}) for each in weak]
+    breakdown = Breakdown(expansion, baseline=strong, candidate=idle)
+
+    assert list(breakdown.flips()) == []
+    cells = [each.cell for each in breakdown.by_parameter() if each.parameter == "y"]
+    assert sum(cell.excluded for cell in cells) == 6
+    policy = compared_policy(batches.arm("weak"), {}, [*idle[:2], *strong[2:]])
+    assert (policy.episodes, policy.verdicts, policy.rate) == (6, 4, 1.0)
 
 
 async def test_hundreds_of_null_episodes_take_seconds(tmp_path: Path) -> None:

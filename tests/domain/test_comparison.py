@@ -25,6 +25,7 @@ from openeta_exp.domain.pair import (
 from openeta_exp.errors import ManifestError
 from tests.statistics.paired_arms import (
     ENDINGS,
+    at_reset,
     broke,
     in_order,
     key,
@@ -64,6 +65,8 @@ def test_every_pair_ends_in_exactly_one_way() -> None:
 def test_an_episode_that_broke_can_carry_no_success() -> None:
     with pytest.raises(ValidationError, match="broke has no success"):
         broke(key(0), objective_success=True)
+    with pytest.raises(ValidationError, match="solved at reset has no success"):
+        at_reset(key(0), objective_success=True)
     with pytest.raises(ValidationError, match="says what broke"):
         lost(key(0), failure_class="simulator_mcp_call_failed")
 
@@ -108,8 +111,11 @@ def test_the_order_of_completion_changes_nothing(data: st.DataObject, letters: s
     assert progress(schedule, shuffled) == progress(schedule, pairs)
 
 
-def test_a_pair_that_broke_is_replaced_by_a_reserve_of_the_same_task() -> None:
-    pairs = observed("Cwww", tasks=2)
+@pytest.mark.parametrize("lost_pair", ["C", "R"])
+def test_a_pair_without_a_verdict_is_replaced_by_a_reserve_of_the_same_task(
+    lost_pair: str,
+) -> None:
+    pairs = observed(f"{lost_pair}www", tasks=2)
     spare = observed("w", start=8, tasks=2)[0]
     other_task = observed("w", start=9, tasks=2)[0]
     schedule = in_order((each.key for each in pairs), reserves=(other_task.key, spare.key))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from openeta_exp.domain.canary import smoke_test
-from tests.statistics.paired_arms import broke, key, lost, won
+from tests.statistics.paired_arms import at_reset, broke, key, lost, won
 
 
 def test_one_success_without_trouble_passes() -> None:
@@ -29,3 +29,10 @@ def test_every_trouble_is_told() -> None:
 
 def test_no_episodes_are_no_pass() -> None:
     assert not smoke_test([]).passed
+
+
+def test_what_was_solved_at_reset_is_no_attempt() -> None:
+    seen = smoke_test([at_reset(key(0)), won(key(1))])
+
+    assert (seen.attempts, seen.successes, seen.passed) == (1, 1, True)
+    assert not smoke_test([at_reset(key(0))]).passed

@@ -101,6 +101,26 @@ async def test_a_canary_and_a_comparison_under_way_have_a_page_too(
 
 
 @pytest.mark.anyio
+async def test_a_page_tells_broken_pairs_from_those_that_were_solved_at_reset(
+    told: dict[str, Comparison],
+) -> None:
+    comparison = told["held-out 0"]
+    ended_before = comparison.ended
+    assert ended_before is not None
+
+    def page(letters: str) -> str:
+        verdict = judge(story(letters), gate=SequentialGate(), terms=Terms())
+        ended = ended_before.model_copy(update={"verdict": verdict})
+        return words(comparison_report(comparison.model_copy(update={"ended": ended})))
+
+    assert "2 pairs were solved at reset and say nothing about either arm." in page("wRbRw")
+    assert "broke, evenly" not in page("wRbRw")
+    both = page("wRbXw" * 2)
+    assert "2 pairs (25 %) broke" in both
+    assert "2 pairs were solved at reset" in both
+
+
+@pytest.mark.anyio
 async def test_the_change_is_shown_as_a_difference_of_texts(told: dict[str, Comparison]) -> None:
     page = comparison_report(told["held-out 0"])
 
@@ -140,11 +160,11 @@ def test_every_outcome_of_every_gate_can_be_drawn(letters: str, gate: Gate) -> N
 
 
 def test_the_matrix_counts_each_pair_once_and_names_what_broke() -> None:
-    drawn = words(paired_matrix(observed("wwlbbbnCB")))
+    drawn = words(paired_matrix(observed("wwlbbbnCBRRR")))
 
     for count in ("2", "1", "3", "1"):
         assert f" {count} " in drawn
-    assert "2 more broke in at least one arm" in drawn
+    assert "2 more broke in at least one arm and 3 more were solved at reset" in drawn
 
 
 def test_a_task_with_a_long_name_is_cut_and_shown_whole_on_request() -> None:

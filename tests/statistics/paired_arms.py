@@ -43,6 +43,11 @@ def broke(at: PairKey, *, side: Side = Side.CANDIDATE, **changes: object) -> Arm
     )
 
 
+def at_reset(at: PairKey, *, side: Side = Side.CANDIDATE, **changes: object) -> ArmObservation:
+    """Nothing was left to solve."""
+    return _arm(at, side, changes, status=PairStatus.SOLVED_AT_RESET)
+
+
 def _arm(
     at: PairKey, side: Side, changes: Mapping[str, object], **fields: object
 ) -> ArmObservation:
@@ -60,8 +65,10 @@ ENDINGS = {"w": (lost, won), "l": (won, lost), "b": (won, won), "n": (lost, lost
     "c": (lost, broke),
     "B": (broke, won),
     "X": (broke, broke),
+    "R": (at_reset, at_reset),
 }
-"""A letter a pair: win, loss, both, neither; crashes of candidate, baseline and both."""
+"""A letter a pair: win, loss, both, neither; crashes of candidate, baseline and both; solved at
+reset."""
 
 
 def observed(story: str, *, start: int = 0, tasks: int = TASKS) -> tuple[PairObservation, ...]:

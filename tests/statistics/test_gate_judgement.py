@@ -37,6 +37,8 @@ from openeta_exp.statistics.gate import Continue, judge, review
 from openeta_exp.statistics.multiplicity import next_level
 from openeta_exp.statistics.paired import mcnemar_exact
 from tests.statistics.paired_arms import (
+    at_reset,
+    broke,
     compared,
     in_order,
     key,
@@ -151,13 +153,55 @@ def test_crashes_of_both_arms_alike_do_not_accuse_the_candidate() -> None:
 
 
 @pytest.mark.parametrize("gate", [*STATISTICAL, NoRegressionGate(guardrails=QUICK)])
-@pytest.mark.parametrize("letters", ["", "w", "l", "b", "n", "X", "C"])
+@pytest.mark.parametrize("letters", ["", "w", "l", "b", "n", "X", "C", "R"])
 def test_one_pair_or_none_decides_nothing(gate: Gate, letters: str) -> None:
     verdict = verdict_of(story(letters), gate)
 
     assert not verdict.promotes
     assert verdict.effect.pairs == (letters in ("w", "l", "b", "n"))
     assert GateVerdict.from_json(verdict.to_json()) == verdict
+
+
+@pytest.mark.parametrize("gate", EVERY_MODE)
+def test_episodes_that_were_solved_at_reset_are_named_and_change_nothing_else(gate: Gate) -> None:
+    kept = "wbwbwbwb" * 8
+    padded = "".join(f"{letter}R" for letter in kept)
+
+    without, verdict = verdict_of(story(kept, tasks=2), gate), verdict_of(story(padded), gate)
+
+    assert verdict.codes == without.codes
+    assert verdict.effect == without.effect
+    assert verdict.exclusions.solved_at_reset > verdict.effect.pairs // 2
+    assert (verdict.exclusions.share, verdict.exclusions.differential) == (0.0, False)
+    at_reset = verdict.exclusions.solved_at_reset
+    assert verdict.exclusions.classes == {
+        "baseline:solved_at_reset": at_reset,
+        "candidate:solved_at_reset": at_reset,
+    }
+    assert f"{at_reset} pairs excluded ({at_reset} solved at reset)" in verdict.sentence()
+
+
+def test_a_crash_on_an_episode_that_was_solved_at_reset_accuses_nobody() -> None:
+    at = key(0)
+    pair = PairObservation(
+        baseline=at_reset(at, side=Side.BASELINE), candidate=broke(at, side=Side.CANDIDATE)
+    )
+
+    seen = verdict_of(compared([pair]), SequentialGate()).exclusions
+
+    assert (seen.broken, seen.solved_at_reset, seen.worst_case_losses) == (0, 1, 0)
+
+
+def test_the_original_filter_by_arm_drops_an_episode_that_one_arm_found_solved() -> None:
+    gate = NoRegressionGate(
+        strategy=None, infrastructure_filter=InfrastructureFilter.PER_ARM, guardrails=QUICK
+    )
+    at = key(0)
+    odd = PairObservation(
+        baseline=won(at, side=Side.BASELINE), candidate=at_reset(at, side=Side.CANDIDATE)
+    )
+
+    assert verdict_of(compared([odd, *observed("wb", start=1)]), gate).promotes
 
 
 @pytest.mark.parametrize("gate", STATISTICAL)
