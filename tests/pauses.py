@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from openeta_exp.domain.episode import Assistance, EpisodeResult, EpisodeUsage, Interaction
+from openeta_exp.domain.episode import (
+    Assistance,
+    EpisodeOutcome,
+    EpisodeResult,
+    EpisodeUsage,
+    Interaction,
+)
 from openeta_exp.domain.guidance import AnsweredQuestion, AnswerSource
 from openeta_exp.domain.identity import ExecutionId
 from openeta_exp.domain.manifest import EpisodeSpec
@@ -55,6 +61,18 @@ def paused(*, attempt: int = 0, number: int = 0) -> PausedEpisode:
         ),
         asked=(QUESTION,),
         created_at_s=AT_S,
+    )
+
+
+def went_on(outcome: EpisodeOutcome, *, tokens: int, human: int = 1) -> EpisodeOutcome:
+    """As an attempt that goes on with the session that asked, which has used so much by then."""
+    usage = outcome.usage.model_copy(update={"tokens": TokenUsage(total_tokens=tokens)})
+    return outcome.model_copy(
+        update={
+            "session_id": paused().outcome.session_id,
+            "usage": usage,
+            "assistance": Assistance(human_interventions=human),
+        }
     )
 
 

@@ -15,6 +15,7 @@ from openeta_exp.adapters.supervision import (
 from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.splits import Splits
 from openeta_exp.domain.event import EpisodeEnded, GenerationStarted
+from openeta_exp.domain.identity import SessionId
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.model import ModelRole
 from openeta_exp.engine.draws import HeldOutPool
@@ -85,12 +86,19 @@ def earlier_of(settings: ExperimentSettings) -> Earlier:
 
 
 def measured_in(journal: SqliteJournal) -> Earlier:
-    episodes, generations = 0, set[int]()
+    # An episode that waited for a person and then went on is one, over all its attempts.
+    sessions, generations = set[SessionId](), set[int]()
     for _, event in journal.events():
-        episodes += isinstance(event, EpisodeEnded)
-        if isinstance(event, GenerationStarted):
-            generations.add(event.generation)
-    return Earlier(episodes=episodes, generations=len(generations), spent=journal.spending.spent())
+        match event:
+            case EpisodeEnded(outcome=outcome):
+                sessions.add(outcome.session_id)
+            case GenerationStarted(generation=generation):
+                generations.add(generation)
+            case _:
+                pass
+    return Earlier(
+        episodes=len(sessions), generations=len(generations), spent=journal.spending.spent()
+    )
 
 
 def _author_episodes(settings: ExperimentSettings) -> int:

@@ -88,7 +88,7 @@ class Inspection(Record):
     journal: str
     event_count: int
     tokens: int = 0
-    """Of everything that has ended."""
+    """Of every attempt that has ended, and of authors and reviewers."""
     lineages: tuple[InspectedLineage, ...] = ()
     batches: tuple[InspectedBatch, ...]
 
@@ -130,7 +130,7 @@ def inspect_view(inspection: Inspection, *, batch_id: str | None = None) -> Rend
     """
     facts = counted(inspection.event_count, "fact")
     if inspection.tokens:
-        facts += f", {inspection.tokens:,} tokens in what has ended"
+        facts += f", {inspection.tokens:,} tokens in all attempts that have ended"
     title = Text(f"{inspection.journal}: {facts}", no_wrap=True, overflow="ignore")
     if not inspection.batches:
         return Group(title, Text("no batch has begun"))

@@ -24,6 +24,7 @@ from openeta_exp.reporting.inspect_view import BatchState, Inspection, inspect, 
 from tests.authoring import MortalJournal, engine_with, gepa, longer
 from tests.batches import AT_S, arm, broke, ended, lost, manifest, spec, started, story, won
 from tests.generations import lineage, plan
+from tests.pauses import paused, went_on
 from tests.speaking import SpeakingProvider
 
 
@@ -187,7 +188,18 @@ async def test_the_tokens_of_a_journal_are_those_of_its_episodes_authors_and_rev
         for outcome in batch.outcomes
     )
     assert inspection.tokens == batches + 2_000
-    assert f"{inspection.tokens:,} tokens in what has ended" in shown(inspection)
+    assert f"{inspection.tokens:,} tokens in all attempts that have ended" in shown(inspection)
+
+
+def test_an_episode_that_was_answered_has_the_same_tokens_in_the_journal_and_in_its_batch() -> None:
+    asked, other = paused(), won(spec(1))
+    solved = went_on(won(asked.spec, attempt=1), tokens=1_700)
+
+    inspection = inspection_of(*story(manifest(2), [asked.outcome, other]), ended(solved))
+
+    (batch,) = inspection.batches
+    assert batch.summary.tokens.total_tokens == 1_700 + other.usage.tokens.total_tokens
+    assert inspection.tokens == batch.summary.tokens.total_tokens
 
 
 @pytest.mark.anyio

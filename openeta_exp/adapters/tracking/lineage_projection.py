@@ -22,7 +22,7 @@ from openeta_exp.domain.event import (
 )
 from openeta_exp.domain.history import BatchHistory
 from openeta_exp.domain.lineage_story import Comparison, Lineages, LineageStory
-from openeta_exp.domain.token_tally import tokens_of
+from openeta_exp.domain.token_tally import TokenTally
 
 if TYPE_CHECKING:
     from openeta_exp.adapters.tracking.library import Version
@@ -51,7 +51,7 @@ class _Lineage:
     comparison_runs: dict[str, str] = field(default_factory=dict)
     touched: dict[str, int] = field(default_factory=dict)
     """The latest fact about each comparison."""
-    tokens: int = 0
+    tokens: TokenTally = field(default_factory=TokenTally)
     interrupted: bool = False
     at_s: float = 0.0
     seq: int = 0
@@ -254,7 +254,7 @@ class LineageProjection:
         story = _story(lineage)
         at_ms = int(lineage.at_s * 1000)
         runs.plot(
-            lineage.run_id, lineage_view.run_points(story, tokens=lineage.tokens, at_ms=at_ms)
+            lineage.run_id, lineage_view.run_points(story, tokens=lineage.tokens.total, at_ms=at_ms)
         )
         runs.attach(lineage.run_id, lineage_view.run_texts(story))
         links = []
@@ -297,7 +297,7 @@ def _count(lineage: _Lineage, seq: int, event: Event) -> None:
             lineage.touched[promotion.comparison_id] = seq
         case _:
             pass
-    lineage.tokens += tokens_of(event)
+    lineage.tokens.take(event)
     lineage.at_s = event.at_s
 
 

@@ -23,6 +23,7 @@ from openeta_exp.domain.summary import (
     status_of,
     summarise,
 )
+from openeta_exp.domain.token_tally import AttemptTokens
 from openeta_exp.statistics.intervals import wilson
 from openeta_exp.wire.batch_result import batch_result
 
@@ -54,22 +55,26 @@ class Curves:
     successes: int = 0
     infrastructure_failures: int = 0
     tokens: int = 0
+    """Of all attempts that the batch made itself."""
+    _attempt_tokens: AttemptTokens = field(default_factory=AttemptTokens)
 
     def begin(self, batch: BatchHistory) -> None:
         """Verdicts that are reused are where the curves start."""
         for outcome in batch.outcomes.values():
             self._count(outcome)
+            self._attempt_tokens.of(outcome)
 
     def advance(self, outcome: EpisodeOutcome, *, at_s: float) -> tuple[Point, ...]:
         """Raise the counts by one outcome and return the points it makes."""
         self._count(outcome)
-        self.tokens += outcome.usage.tokens.total_tokens
+        tokens = self._attempt_tokens.of(outcome)
+        self.tokens += tokens
         values = {
             "episodes/success_rate": self.successes / self.attempts,
             "episodes/infrastructure_failures": self.infrastructure_failures,
             "episodes/turns": outcome.usage.turns,
             "episodes/duration_s": outcome.usage.duration_s,
-            "episodes/tokens": outcome.usage.tokens.total_tokens,
+            "episodes/tokens": tokens,
             "episodes/tokens_total": self.tokens,
         }
         if self.verdicts:

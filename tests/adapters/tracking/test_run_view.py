@@ -14,6 +14,7 @@ from openeta_exp.domain.event import Event
 from openeta_exp.domain.history import BatchHistory, History
 from openeta_exp.domain.stop import StopReason
 from tests.batches import arm, batch_ended, broke, ended, lost, manifest, spec, started, story, won
+from tests.pauses import paused, went_on
 
 
 def batch_of(*events: Event) -> BatchHistory:
@@ -69,6 +70,15 @@ def test_an_episode_that_was_solved_at_reset_draws_no_success() -> None:
 
     assert shown["episodes/success_rate"] == 0
     assert "episodes/success_rate_over_results" not in shown
+
+
+def test_tokens_of_an_episode_that_was_answered_are_drawn_once() -> None:
+    curves, asked = Curves(), paused().outcome
+    curves.advance(asked, at_s=1.0)
+    shown = values(curves.advance(went_on(won(spec(0), attempt=1), tokens=1_700), at_s=2.0))
+
+    assert shown["episodes/tokens"] == 700
+    assert shown["episodes/tokens_total"] == 1_700
 
 
 def test_parameters_are_the_leaves_of_the_configuration_and_never_cut() -> None:
