@@ -24,7 +24,7 @@ from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_w
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted, Event
-from openeta_exp.domain.gate import GateTiers, Terms
+from openeta_exp.domain.gate import GateTiers, NoRegressionGate, Terms
 from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.token_tally import TokenTally
@@ -39,7 +39,8 @@ from openeta_exp.errors import SettingsError, SpendingCapError
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.lineage_view import event_line, lineage_view
 from openeta_exp.settings.experiment import ExperimentSettings
-from openeta_exp.statistics.multiplicity import LondRule
+from openeta_exp.statistics.gate import effective_alpha
+from openeta_exp.statistics.multiplicity import alpha_cap
 from openeta_exp.statistics.preflight import design_report
 
 
@@ -194,19 +195,21 @@ def _check_design(plan: LineagePlan, console: Console) -> None:
         SettingsError: It could never promote.
     """
     pool = HeldOutPool.of(plan)
-    lond = LondRule(horizon=plan.comparisons, fdr=plan.fdr)
-    report = design_report(
-        plan.gate,
-        pairs=pool.pairs,
-        tasks=pool.tasks,
-        terms=Terms(
-            tier=plan.tier,
-            alpha_cap=lond.level(()),
-            canary_attempts=len(plan.canary.episodes),
-        ),
+    terms = Terms(
+        tier=plan.tier,
+        alpha_cap=alpha_cap(plan.tier, horizon=plan.comparisons, fdr=plan.fdr),
+        canary_attempts=len(plan.canary.episodes),
     )
+    report = design_report(plan.gate, pairs=pool.pairs, tasks=pool.tasks, terms=terms)
     if not report.can_promote:
         raise SettingsError([f"gate: {problem}" for problem in report.problems])
+    alpha = effective_alpha(plan.gate, terms)
+    if not isinstance(plan.gate, NoRegressionGate) and alpha != plan.gate.alpha:
+        console.note(
+            f"the ledger of lineage.tier={plan.tier} leaves one of {plan.comparisons} comparisons "
+            f"alpha {alpha:.3g} of the gate's {plan.gate.alpha:g}, and more after a promotion; "
+            "lineage.tier=local keeps the gate's and publishes nothing"
+        )
     for sentence in report.sentences():
         console.note(sentence)
 

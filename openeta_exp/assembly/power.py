@@ -11,7 +11,7 @@ from openeta_exp.settings.command import PowerSettings
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.statistics.agent_model import AgentModel
 from openeta_exp.statistics.gate import effective_alpha
-from openeta_exp.statistics.multiplicity import LondRule
+from openeta_exp.statistics.multiplicity import alpha_cap
 from openeta_exp.statistics.planning import connor_pairs, plan
 from openeta_exp.statistics.preflight import EFFECTS, PairPrice, design_report
 
@@ -41,7 +41,7 @@ def power_report(settings: ExperimentSettings, asked: PowerSettings) -> PowerRep
     comparisons = settings.lineage.generations * len(LANES)
     terms = Terms(
         tier=settings.lineage.tier,
-        alpha_cap=LondRule(horizon=comparisons, fdr=settings.lineage.fdr).level(()),
+        alpha_cap=alpha_cap(settings.lineage.tier, horizon=comparisons, fdr=settings.lineage.fdr),
         canary_attempts=_attempts(settings),
     )
     price = PairPrice(

@@ -256,7 +256,7 @@ class Terms(Record):
 
     tier: Tier = Tier.PUBLISH
     alpha_cap: float | None = Field(default=None, ge=0, lt=1)
-    """The ledger's level for this test; None leaves the gate's own."""
+    """The ledger's level for this test; None leaves the gate's own, as the local tier does."""
     accepted_tree: str | None = None
     """Digest of the current baseline tree; None if it cannot have changed."""
     schedule_digest: Digest | None = None

@@ -33,7 +33,7 @@ from openeta_exp.engine.rules import CanaryRule, GateRule
 from openeta_exp.errors import ArtifactError
 from openeta_exp.ports.author import Reviewer
 from openeta_exp.ports.registry import Registry
-from openeta_exp.statistics.multiplicity import LondRule
+from openeta_exp.statistics.multiplicity import alpha_cap
 
 
 class Episodes(Protocol):
@@ -181,10 +181,14 @@ class Lane:
             return known.verdict
         plan = self.workshop.plan
         draw = draw_held_out(plan, turn=self._turn)
-        lond = LondRule(horizon=plan.comparisons, fdr=plan.fdr)
         terms = Terms(
             tier=plan.tier,
-            alpha_cap=lond.level(self.workshop.lineage.tests(before=comparison_id)),
+            alpha_cap=alpha_cap(
+                plan.tier,
+                horizon=plan.comparisons,
+                fdr=plan.fdr,
+                history=self.workshop.lineage.tests(before=comparison_id),
+            ),
             accepted_tree=self.tree.content_digest,
             schedule_digest=draw.schedule.content_digest,
             train_keys=tuple(pair_key(spec).unit for spec in plan.train.episodes),

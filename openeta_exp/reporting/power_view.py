@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from openeta_exp.domain.gate import Gate
+from openeta_exp.domain.gate import Gate, NoRegressionGate
 from openeta_exp.domain.record import Record
 from openeta_exp.statistics.agent_model import AgentModel
 from openeta_exp.statistics.operating import OperatingPoint
@@ -70,8 +70,10 @@ def power_view(report: PowerReport) -> RenderableType:
 def _configured(report: PowerReport) -> list[RenderableType]:
     design = report.design
     level = ""
-    if report.gate_alpha is not None:
-        level = f", alpha {report.gate_alpha:.3g} as one of {report.comparisons} comparisons"
+    if report.gate_alpha is not None and not isinstance(report.gate, NoRegressionGate):
+        level = f", alpha {report.gate_alpha:.3g}"
+        if report.gate_alpha != report.gate.alpha:
+            level += f" of its {report.gate.alpha:g} as one of {report.comparisons} comparisons"
     pairs = f"{design.pairs} pairs of {report.tasks} tasks"
     parts: list[RenderableType] = [
         Text(f"the configured gate: {report.gate.mode}, {pairs}{level}", style="bold"),

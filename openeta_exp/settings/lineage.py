@@ -65,9 +65,11 @@ class LineageSettings(Record):
 
     generations: int = Field(default=3, ge=1, le=100)
     tier: Tier = Tier.PUBLISH
-    """`local` is good enough to try on, `publish` is fit to publish."""
+    """`publish` is fit to publish: the ledger divides `fdr` among all planned comparisons, and
+    lowers the gate's alpha to a comparison's part. `local` is good enough to try on: the gate keeps
+    its alpha, e.g. the 0.20 of `gate=local`, and nothing is published."""
     fdr: float = Field(default=0.20, gt=0, lt=1)
-    """Wanted share of false ones among promotions, over all generations."""
+    """Wanted share of false ones among promotions, over all generations of the tier `publish`."""
     flakiness_pairs: int = Field(default=0, ge=0)
     """Pairs of the first baseline with itself (A/A) before anything else, 40 are a good number;
     they size `gate.n_max=auto` and raise an alarm if the two arms are not exchangeable."""

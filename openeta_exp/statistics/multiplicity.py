@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openeta_exp.domain.gate import Tier
 from openeta_exp.domain.verdict import Decision, Ledger
 
 
@@ -46,6 +47,23 @@ class LondRule:
         if len(history) >= self.horizon:
             return 0.0
         return min(self.cap, self.fdr / self.horizon * (1 + sum(history)))
+
+
+def alpha_cap(
+    tier: Tier, *, horizon: int, fdr: float, history: Sequence[bool] = ()
+) -> float | None:
+    """The level the ledger leaves the next test of a lineage; None leaves the gate its own.
+
+    Only what may be published is on the ledger. A promotion of the local tier claims no more than
+    that the next generation starts from it, and the gate's alpha alone bounds it.
+
+    Args:
+        horizon: Tests that are planned.
+        history: Which of the earlier ones promoted.
+    """
+    if tier is Tier.LOCAL:
+        return None
+    return LondRule(horizon=horizon, fdr=fdr).level(history)
 
 
 def next_level(ledger: Ledger) -> float:

@@ -14,8 +14,14 @@ from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Candidate, Proposal, Review, ReviewDecision
 from openeta_exp.domain.episode import EpisodeOutcome
-from openeta_exp.domain.event import BatchStarted, ComparisonEnded, EpisodeEnded, Event
-from openeta_exp.domain.gate import SequentialGate
+from openeta_exp.domain.event import (
+    BatchStarted,
+    ComparisonEnded,
+    ComparisonPlanned,
+    EpisodeEnded,
+    Event,
+)
+from openeta_exp.domain.gate import SequentialGate, Tier
 from openeta_exp.domain.generation import ExperimentResult, LaneResult, LaneStop
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.training import TrainingEvidence
@@ -51,6 +57,28 @@ async def test_a_better_candidate_is_promoted_and_the_next_generation_starts_fro
     assert second.stop is not LaneStop.PROMOTED, "there is nothing left to gain"
     assert result.confirmation is not None
     assert result.confirmation.difference > 0
+
+
+@pytest.mark.parametrize(
+    ("tier", "levels"), [(Tier.LOCAL, [None, None]), (Tier.PUBLISH, [0.05, 0.05])]
+)
+async def test_the_local_tier_keeps_the_gate_s_alpha_and_the_publish_tier_is_bounded_by_its_ledger(
+    tier: Tier, levels: list[float | None]
+) -> None:
+    gate = SequentialGate(alpha=0.20, n_min=8, n_max=24)
+
+    result, events = await lineage(12, 19, of=plan(generations=2, tier=tier, gate=gate))
+
+    terms = [
+        event.terms
+        for event in events
+        if isinstance(event, ComparisonPlanned) and event.stage == "held-out"
+    ]
+    assert [each.alpha_cap for each in terms if each is not None] == levels
+    verdicts = [lane.held_out for lane in strategy_lanes(result)]
+    assert [each.alpha for each in verdicts if each is not None] == [
+        0.20 if level is None else level for level in levels
+    ]
 
 
 async def test_an_identical_candidate_is_never_called_an_improvement() -> None:

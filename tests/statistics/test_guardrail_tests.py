@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openeta_exp.domain.gate import FloorRule
+from openeta_exp.domain.gate import FloorRule, Tier
 from openeta_exp.domain.verdict import Ledger
 from openeta_exp.statistics.agent_model import AgentModel
 from openeta_exp.statistics.clusters import clustered_standard_error, task_mean_test
@@ -20,7 +20,7 @@ from openeta_exp.statistics.guardrails import (
     non_inferiority,
     task_harm_p_values,
 )
-from openeta_exp.statistics.multiplicity import LondRule, holm, next_level
+from openeta_exp.statistics.multiplicity import LondRule, alpha_cap, holm, next_level
 from openeta_exp.statistics.paired import mcnemar_midp
 from tests.statistics.paired_arms import story
 
@@ -170,6 +170,12 @@ def test_a_ledger_pays_out_more_after_every_promotion_and_nothing_beyond_its_hor
     assert rule.level([False] * 10) == 0.0
     assert LondRule(horizon=4).level([]) == 0.05
     assert next_level(Ledger(horizon=10)) == pytest.approx(0.02)
+
+
+def test_only_what_may_be_published_is_on_the_ledger() -> None:
+    assert alpha_cap(Tier.PUBLISH, horizon=6, fdr=0.2) == pytest.approx(0.2 / 6)
+    assert alpha_cap(Tier.PUBLISH, horizon=6, fdr=0.2, history=[True]) == 0.05
+    assert alpha_cap(Tier.LOCAL, horizon=6, fdr=0.2, history=[False] * 9) is None
 
 
 def test_the_levels_of_a_ledger_without_promotions_add_up_to_the_wanted_rate() -> None:
