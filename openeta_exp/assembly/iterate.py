@@ -58,11 +58,13 @@ def iterate(settings: ExperimentSettings) -> int:
     with experiment_store(settings) as store:
         # Whatever can be refused is refused before anything is started.
         history = LineageHistory(event for _, event in store.journal.events())
-        first = plan.beginning(0, tree)
-        history.check_begun(first)
-        store.check_generation(first)
         if settings.generation:
             history.start_of(settings.generation)
+        for generation, start in history.starts(tree):
+            if generation == 0 or settings.generation in (None, generation):
+                beginning = plan.beginning(generation, start)
+                history.check_begun(beginning)
+                store.check_generation(beginning)
         _check_design(plan, console)
         meter = spending_meter(settings, store.journal.spending)
         try:

@@ -50,6 +50,7 @@ from openeta_exp.settings.model import (
     EndpointSettings,
     ModelPlannerSettings,
     OpenAiProviderSettings,
+    ProviderSettings,
 )
 from openeta_exp.settings.world import (
     EmbeddedPerceptionSettings,
@@ -93,9 +94,11 @@ async def open_provider(settings: ExperimentSettings) -> AsyncIterator[Provider]
     """The models alone, without a simulator. The caps of `money` are for this command alone.
 
     Raises:
+        SettingsError: A key cannot be sent.
         SimulatorError: The embedded host did not start.
     """
     given = settings.provider
+    _check_endpoints(given)
     async with AsyncExitStack() as stack:
         addresses = None
         if isinstance(given, EmbeddedProviderSettings):
@@ -117,9 +120,11 @@ async def open_world(
         meter: Of the experiment; without it the caps of `money` are for this command alone.
 
     Raises:
+        SettingsError: A key cannot be sent; nothing was started.
         SimulatorError: The embedded host did not start.
     """
     clock = SystemClock()
+    _check_endpoints(settings.provider)
     async with AsyncExitStack() as stack:
         async with anyio.create_task_group() as group:
             # The clients take seconds to import, and the embedded host takes as long to start.
@@ -301,6 +306,14 @@ def _provider(
             )
         case _:
             assert_never(given)
+
+
+def _check_endpoints(given: ProviderSettings) -> None:
+    """Raises: SettingsError: A key cannot be sent."""
+    if isinstance(given, OpenAiProviderSettings):
+        for each in (given, given.fallback):
+            if each is not None:
+                _endpoint(each, timeout_s=given.timeout_s)
 
 
 def _endpoint(given: EndpointSettings, *, timeout_s: float) -> EndpointConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import AuthorReply, Proposal, Review
@@ -95,6 +95,12 @@ class LineageHistory:
         before = self.begun.get(record.generation)
         if before is not None:
             check_unchanged(before, record)
+
+    def starts(self, first: ArtifactTree) -> Iterator[tuple[int, ArtifactTree]]:
+        """What each generation started from, or will next, in order; the first one with `first`."""
+        yield 0, first
+        for ended in sorted(self.generations):
+            yield ended + 1, self.start_of(ended + 1)
 
     def start_of(self, generation: int) -> ArtifactTree:
         """What a later generation starts from: the tree its predecessor ended with.
