@@ -248,8 +248,9 @@ class GateVerdict(Record):
     overrun: int = 0
     """Pairs that ran but came after the stop."""
     more_pairs: int | None = None
-    """Further pairs that would probably decide, were the effect seen the true one; None if the
-    candidate is not ahead or the comparison is decided."""
+    """Further pairs that would probably decide, were the effect seen the true one, and at least
+    those without which the gate decides nothing; None if the candidate is not ahead, if more pairs
+    are not what is missing, or if the comparison is decided."""
     baseline_cost: Cost
     candidate_cost: Cost
     schedule_digest: Digest
@@ -301,9 +302,20 @@ class GateVerdict(Record):
                 + (f" ({at_reset} solved at reset)" if at_reset else "")
             )
         parts.append(self._cost())
-        if self.more_pairs is not None:
-            parts.append(f"about {self.more_pairs} more pairs would decide")
+        if self.outlook:
+            parts.append(self.outlook)
         return "; ".join(parts)
+
+    @property
+    def outlook(self) -> str:
+        """What it would take to decide; empty if that is not known."""
+        if self.more_pairs is None:
+            return ""
+        words = f"about {self.more_pairs} more pairs would decide"
+        needed = self.effect.pairs + self.more_pairs
+        if self.n_max is not None and needed > self.n_max:
+            words += f", if the gate could use {needed}"
+        return words
 
     def _cost(self) -> str:
         spent = total_cost((self.baseline_cost, self.candidate_cost))

@@ -181,8 +181,8 @@ def _also_known(verdict: GateVerdict) -> str:
             f"fixed for each regressed: {effect.win_ratio:.1f} "
             f"(95 % {effect.win_ratio_low:.1f} to {high})"
         )
-    if verdict.more_pairs is not None:
-        facts.append(f"about {verdict.more_pairs} more pairs would probably decide")
+    if verdict.outlook:
+        facts.append(verdict.outlook)
     if verdict.overrun:
         facts.append(f"{verdict.overrun} pairs ended after the stop and are not used")
     if verdict.identical_pass_probability is not None:

@@ -49,6 +49,8 @@ from openeta_exp.statistics.gate_ruling import Ruling
 from openeta_exp.statistics.gate_sequential import rule_sequentially
 from openeta_exp.statistics.planning import more_pairs_needed
 
+_MORE_PAIRS_HELP = {Ground.BUDGET, Ground.TOO_FEW_PAIRS, Ground.HELDOUT_EXHAUSTED}
+
 
 @dataclass(frozen=True, slots=True)
 class Continue:
@@ -209,6 +211,19 @@ def _exclusion_reasons(exclusions: Exclusions) -> list[Reason]:
     ]
 
 
+def _more_pairs(
+    reasons: tuple[Reason, ...], effect: Effect, *, gate: Gate, alpha: float | None
+) -> int | None:
+    """None as well where something else than pairs is missing, such as a second task."""
+    if isinstance(gate, NoRegressionGate) or not alpha:
+        return None
+    if not {reason.ground for reason in reasons} <= _MORE_PAIRS_HELP:
+        return None
+    return more_pairs_needed(
+        effect.wins, effect.losses, pairs=effect.pairs, alpha=alpha, n_min=gate.n_min
+    )
+
+
 def _verdict(comparison: PairedComparison, ruling: Ruling, gate: Gate, terms: Terms) -> GateVerdict:
     used = comparison
     if not ruling.whole or ruling.pairs < len(comparison.pairs):
@@ -224,13 +239,9 @@ def _verdict(comparison: PairedComparison, ruling: Ruling, gate: Gate, terms: Te
         reasons = _reasons(
             ruling, gate=gate, rows=rows, tasks=tasks, effect=effect, exclusions=exclusions
         )
-    decision = decide(reasons)
     alpha = effective_alpha(gate, terms)
-    more_pairs = None
-    if decision is Decision.INCONCLUSIVE and alpha:
-        more_pairs = more_pairs_needed(effect.wins, effect.losses, pairs=effect.pairs, alpha=alpha)
     return GateVerdict(
-        decision=decision,
+        decision=decide(reasons),
         reasons=reasons,
         mode=gate.mode,
         tier=terms.tier,
@@ -246,7 +257,7 @@ def _verdict(comparison: PairedComparison, ruling: Ruling, gate: Gate, terms: Te
         improved=used.improved,
         regressed=used.regressed,
         overrun=len(used.overrun),
-        more_pairs=more_pairs,
+        more_pairs=_more_pairs(reasons, effect, gate=gate, alpha=alpha),
         baseline_cost=comparison.spent(Side.BASELINE),
         candidate_cost=comparison.spent(Side.CANDIDATE),
         schedule_digest=comparison.schedule_digest,

@@ -95,15 +95,18 @@ def exact_pairs_needed(
 
 
 def more_pairs_needed(
-    wins: int, losses: int, *, pairs: int, alpha: float, power: float = 0.8
+    wins: int, losses: int, *, pairs: int, alpha: float, n_min: int = 1, power: float = 0.8
 ) -> int | None:
     """Further pairs that would probably decide, were the effect seen so far the true one.
 
     None if the candidate is not ahead: then no number of pairs would promote it.
+
+    Args:
+        n_min: Pairs before the gate decides anything.
     """
     if wins <= losses or pairs == 0:
         return None
     needed = pairs_needed(
         (wins - losses) / pairs, discordance=(wins + losses) / pairs, alpha=alpha, power=power
     )
-    return max(needed - pairs, 1)
+    return max(needed - pairs, n_min - pairs, 1)

@@ -296,7 +296,33 @@ def test_a_comparison_that_uses_up_its_pairs_says_how_many_more_would_decide() -
     assert verdict.decision is Decision.INCONCLUSIVE
     assert verdict.more_pairs is not None
     assert verdict.more_pairs > 0
-    assert "more pairs would decide" in verdict.sentence()
+    needed = 60 + verdict.more_pairs
+    assert (
+        f"about {verdict.more_pairs} more pairs would decide, if the gate could use {needed}"
+        in verdict.sentence()
+    )
+
+
+@pytest.mark.parametrize(
+    ("gate", "more"), [(SequentialGate(), 15), (FixedGate(pairs=60), 15), (LOCAL_GATE, 7)]
+)
+def test_a_gate_that_has_too_few_pairs_to_decide_asks_for_what_it_needs(
+    gate: Gate, more: int
+) -> None:
+    verdict = verdict_of(story("wwwbb"), gate)
+
+    assert verdict.codes == ("too_few_pairs",)
+    assert verdict.more_pairs == more
+    assert verdict.sentence().endswith(f"about {more} more pairs would decide")
+
+
+def test_more_pairs_are_not_promised_where_something_else_is_missing() -> None:
+    one_task = verdict_of(story("wwwwb" * 4, tasks=1), FixedGate(pairs=20))
+    crashes = verdict_of(story("wCbcC" * 4), FixedGate(pairs=20))
+
+    assert one_task.codes == ("too_few_tasks",)
+    assert "differential_exclusion" in crashes.codes
+    assert (one_task.more_pairs, crashes.more_pairs) == (None, None)
 
 
 def test_a_hopeless_comparison_is_given_up_early() -> None:

@@ -366,6 +366,11 @@ def test_more_pairs_are_promised_only_to_a_candidate_that_is_ahead() -> None:
     assert more_pairs_needed(20, 0, pairs=20, alpha=0.05) == 1
 
 
+def test_a_promise_holds_no_fewer_pairs_than_the_gate_needs_to_decide() -> None:
+    assert more_pairs_needed(3, 0, pairs=5, alpha=0.05, n_min=20) == 15
+    assert more_pairs_needed(8, 4, pairs=40, alpha=0.05, n_min=20) == 144
+
+
 @pytest.mark.parametrize(
     ("success_rate", "icc", "effect", "discordance"),
     [
