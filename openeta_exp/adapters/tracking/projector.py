@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pydantic import TypeAdapter
 
+from openeta_exp.adapters.tracking.curves import Curves
 from openeta_exp.adapters.tracking.lineage_projection import LineageProjection, Render
 from openeta_exp.adapters.tracking.messages import (
     Farewell,
@@ -30,14 +31,14 @@ from openeta_exp.adapters.tracking.messages import (
 from openeta_exp.adapters.tracking.policy_projection import PolicyProjection
 from openeta_exp.adapters.tracking.run_view import (
     HIGH_WATER_TAG,
-    Curves,
+    SUMMARY_TAG,
     Point,
-    close_batch,
     identity_tags,
     opening_texts,
     run_name,
     run_params,
     run_tags,
+    sum_up,
 )
 from openeta_exp.domain.event import BatchEnded, BatchStarted, EpisodeEnded, Event
 from openeta_exp.domain.history import BatchHistory, History
@@ -61,16 +62,20 @@ class _Run:
     """A batch, what of it has not been shown yet, and up to which fact MLflow has it."""
 
     batch: BatchHistory
-    curves: Curves = field(default_factory=Curves)
+    curves: Curves
     points: list[tuple[int, Point]] = field(default_factory=list)
     opened: tuple[int, BatchStarted] | None = None
-    closed: int | None = None
-    """The fact that ended it. What a run shows then is as large as the batch, and made only to be
-    shown."""
     seq: int = 0
     """The latest fact."""
+    changed: int = 0
+    """The latest fact that changes the summary."""
+    changed_ms: int = 0
+    """Unix time of it; later than of any before, whatever becomes of the clock, because MLflow
+    takes the latest value of a metric for what is."""
     shown: int = -1
     """The latest fact that is in MLflow; -1 as long as that is not known."""
+    summed: int = 0
+    """The latest fact that is part of the summary in MLflow."""
     run_id: str = ""
 
 
@@ -102,27 +107,37 @@ class Projector:
         self._policies.add(seq, event)
         if batch is None:
             return
-        run = self._by_batch.setdefault(id(batch), _Run(batch))
+        run = self._by_batch.get(id(batch))
+        if run is None:
+            run = self._by_batch[id(batch)] = _Run(batch, Curves(batch))
         run.seq = seq
         self._waiting[id(batch)] = run
         match event:
             case BatchStarted():
-                if batch.runs == 1:
-                    run.curves.begin(batch)
-                run.opened, run.closed = (seq, event), None
+                run.curves.begin()
+                run.opened = (seq, event)
             case EpisodeEnded(outcome=outcome, at_s=at_s):
                 run.points += ((seq, point) for point in run.curves.advance(outcome, at_s=at_s))
             case BatchEnded():
-                run.closed = seq
+                pass
             case _:
-                pass  # Of no batch, or nothing that is plotted.
+                return  # Of no batch, or nothing that is shown.
+        run.changed, run.changed_ms = seq, max(run.changed_ms + 1, int(event.at_s * 1000))
 
-    def flush(self) -> Shown | None:
+    def flush(self, *, last: bool = False) -> Shown | None:
         """Show everything that waits; None if nothing did.
+
+        Args:
+            last: No further fact will come, so batches that have no end are summed up as well.
+                Before that it would be in vain: a summary is as large as its batch.
 
         Raises:
             MLFLOW_ERRORS: Some of it is still waiting.
         """
+        if last:
+            self._waiting |= {
+                key: run for key, run in self._by_batch.items() if run.changed > run.summed
+            }
         if not (self._waiting or self._lineages.waiting or self._policies.waiting):
             return None
         if self._runs is None:
@@ -130,7 +145,7 @@ class Projector:
         self._lineages.open(self._runs)
         place = ""
         for key, run in list(self._waiting.items()):
-            self._show(run, self._runs)
+            self._show(run, self._runs, last=last)
             place = self._runs.place(run.run_id)
             self._run_ids[run.batch.started.batch_id] = run.run_id
             del self._waiting[key]
@@ -143,7 +158,7 @@ class Projector:
             compare=self._lineages.compare(self._runs, self._run_ids.get),
         )
 
-    def _show(self, run: _Run, runs: MlflowRuns) -> None:
+    def _show(self, run: _Run, runs: MlflowRuns, *, last: bool) -> None:
         started = run.batch.started
         if run.shown < 0:
             run.run_id, tags = runs.find_or_create(
@@ -152,9 +167,16 @@ class Projector:
                 started_ms=int(run.batch.first_started_s * 1000),
             )
             run.shown = int(tags.get(HIGH_WATER_TAG, "0"))
-        if run.seq <= run.shown:
-            run.points.clear()
-            return
+            run.summed = int(tags.get(SUMMARY_TAG, "0"))
+        if run.seq > run.shown:
+            self._go_on(run, runs)
+        # Also what was summed up before may have changed since: a person has answered.
+        if run.changed > run.summed and (last or run.batch.ended is not None):
+            self._sum_up(run, runs)
+        run.points.clear()
+
+    def _go_on(self, run: _Run, runs: MlflowRuns) -> None:
+        started = run.batch.started
         if run.opened is not None and run.opened[0] > run.shown:
             runs.open(
                 run.run_id,
@@ -163,17 +185,25 @@ class Projector:
             )
             runs.attach(run.run_id, opening_texts(started))
         runs.plot(run.run_id, [point for seq, point in run.points if seq > run.shown])
-        if run.closed is not None and run.closed > run.shown:
-            stops_early = self._lineages.is_arm(started.batch_id)
-            closing = close_batch(run.batch, stops_early=stops_early)
-            runs.plot(run.run_id, closing.points)
-            runs.attach(run.run_id, closing.texts)
-            runs.tag(run.run_id, closing.tags)
-            runs.end(run.run_id, interrupted=closing.interrupted, at_ms=closing.at_ms)
         # Last: what was only half shown is shown again, and that changes nothing.
         runs.tag(run.run_id, {HIGH_WATER_TAG: str(run.seq)})
         run.shown = run.seq
-        run.points.clear()
+
+    def _sum_up(self, run: _Run, runs: MlflowRuns) -> None:
+        page = sum_up(
+            run.batch,
+            at_ms=run.changed_ms,
+            stops_early=self._lineages.is_arm(run.batch.started.batch_id),
+            failed=run.curves.failed,
+        )
+        runs.plot(run.run_id, page.points)
+        runs.attach(run.run_id, page.texts)
+        runs.tag(run.run_id, page.tags)
+        ended = run.batch.ended
+        if ended is not None:
+            runs.end(run.run_id, interrupted=ended.interrupted, at_ms=int(ended.at_s * 1000))
+        runs.tag(run.run_id, {SUMMARY_TAG: str(run.changed)})
+        run.summed = run.changed
 
 
 def main(render: Render | None = None) -> None:
@@ -225,7 +255,7 @@ def serve(
         if not leaving:
             leaving = _take(projector, lines)
         try:
-            shown = projector.flush()
+            shown = projector.flush(last=leaving)
         except MLFLOW_ERRORS as error:
             logger.warning("MLflow did not take what was to be shown", exc_info=True)
             report(Trouble(message=_one_line(error)))

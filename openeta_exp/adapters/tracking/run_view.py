@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from openeta_exp.adapters.tracking.outcome_table import OUTCOME_TABLE, outcome_table
-from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.history import BatchHistory
 from openeta_exp.domain.identity import JsonObject
@@ -18,16 +17,15 @@ from openeta_exp.domain.record import canonical_json
 from openeta_exp.domain.stop import FailureClass
 from openeta_exp.domain.summary import (
     BatchSummary,
-    EpisodeStatus,
     Rate,
-    status_of,
     summarise,
 )
-from openeta_exp.domain.token_tally import AttemptTokens
 from openeta_exp.statistics.intervals import wilson
 from openeta_exp.wire.batch_result import batch_result
 
 HIGH_WATER_TAG = "openeta.journal_seq"
+SUMMARY_TAG = "openeta.summary_seq"
+"""The fact up to which a batch's summary goes."""
 LONGEST_PARAM = 500
 """Longer values stay out of the parameters; `config.json` has them. MLflow would cut at 6000."""
 
@@ -42,63 +40,10 @@ class Point:
     step: int
 
 
-@dataclass(slots=True)
-class Curves:
-    """Running metrics over the episodes of a batch, in the order in which they ended.
-
-    Every attempt is a step, so an episode that broke and was run again is seen twice; the
-    summary metrics count it once.
-    """
-
-    attempts: int = 0
-    verdicts: int = 0
-    successes: int = 0
-    infrastructure_failures: int = 0
-    tokens: int = 0
-    """Of all attempts that the batch made itself."""
-    _attempt_tokens: AttemptTokens = field(default_factory=AttemptTokens)
-
-    def begin(self, batch: BatchHistory) -> None:
-        """Verdicts that are reused are where the curves start."""
-        for outcome in batch.outcomes.values():
-            self._count(outcome)
-            self._attempt_tokens.of(outcome)
-
-    def advance(self, outcome: EpisodeOutcome, *, at_s: float) -> tuple[Point, ...]:
-        """Raise the counts by one outcome and return the points it makes."""
-        self._count(outcome)
-        tokens = self._attempt_tokens.of(outcome)
-        self.tokens += tokens
-        values = {
-            "episodes/success_rate": self.successes / self.attempts,
-            "episodes/infrastructure_failures": self.infrastructure_failures,
-            "episodes/turns": outcome.usage.turns,
-            "episodes/duration_s": outcome.usage.duration_s,
-            "episodes/tokens": tokens,
-            "episodes/tokens_total": self.tokens,
-        }
-        if self.verdicts:
-            values["episodes/success_rate_over_results"] = self.successes / self.verdicts
-        return tuple(
-            Point(key, float(value), int(at_s * 1000), self.attempts)
-            for key, value in values.items()
-        )
-
-    def _count(self, outcome: EpisodeOutcome) -> None:
-        self.attempts += 1
-        if isinstance(outcome, EpisodeFailure):
-            self.infrastructure_failures += 1
-        elif outcome.failure_class is not FailureClass.INVALID:
-            self.verdicts += status_of(outcome) is not EpisodeStatus.NEED_HUMAN
-            self.successes += outcome.success
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closing:
-    """What a run shows once its batch has ended."""
+class BatchPage:
+    """What a run shows of its batch as a whole."""
 
-    interrupted: bool
-    at_ms: int
     points: tuple[Point, ...]
     tags: dict[str, str]
     texts: dict[str, str] = field(repr=False)
@@ -169,16 +114,24 @@ def opening_texts(started: BatchStarted) -> dict[str, str]:
     }
 
 
-def close_batch(batch: BatchHistory, *, stops_early: bool = False) -> Closing:
-    """Sum up a batch whose end is known.
+def sum_up(
+    batch: BatchHistory,
+    *,
+    at_ms: int,
+    stops_early: bool = False,
+    failed: Set[FailureClass] = frozenset(),
+) -> BatchPage:
+    """Sum up a batch as it is now: at its end, after it, or without one.
 
     Args:
+        at_ms: Unix time of the latest fact that is part of it.
         stops_early: The batch is done when enough is known, and what it left out on purpose
             counts for nothing.
+        failed: Classes that an earlier summary may have counted. MLflow forgets no metric, so
+            they are shown also if they are down to none.
     """
     started, ended = batch.started, batch.ended
-    assert ended is not None, "only an ended batch is closed"
-    if stops_early:
+    if stops_early and ended is not None:
         run = started.manifest.episodes
         kept = tuple(spec for spec in run if spec.content_digest in batch.outcomes)
         started = started.model_copy(update={"manifest": Manifest(episodes=kept or run)})
@@ -188,22 +141,18 @@ def close_batch(batch: BatchHistory, *, stops_early: bool = False) -> Closing:
         outcomes,
         interval=wilson,
         duration_s=batch.duration_s,
-        interrupted=ended.interrupted,
-        provider=ended.provider,
+        interrupted=ended is None or ended.interrupted,
+        provider=None if ended is None else ended.provider,
     )
-    at_ms = int(ended.at_s * 1000)
-    return Closing(
-        interrupted=ended.interrupted,
-        at_ms=at_ms,
-        points=tuple(
-            Point(key, value, at_ms, batch.runs) for key, value in summary_values(summary).items()
-        ),
+    values = summary_values(summary, failed=failed)
+    return BatchPage(
+        points=tuple(Point(key, value, at_ms, batch.runs) for key, value in values.items()),
         tags={
             # The table of runs shows names and hides metrics until they are asked for.
             "mlflow.runName": run_name(
                 started, f"{summary.tally.success_count}/{summary.tally.episode_count}"
             ),
-            "mlflow.note.content": description(started, summary),
+            "mlflow.note.content": description(started, summary, over=ended is not None),
             "mlflow.loggedArtifacts": json.dumps([{"path": OUTCOME_TABLE, "type": "table"}]),
         },
         texts={
@@ -213,7 +162,9 @@ def close_batch(batch: BatchHistory, *, stops_early: bool = False) -> Closing:
     )
 
 
-def summary_values(summary: BatchSummary) -> dict[str, float]:
+def summary_values(
+    summary: BatchSummary, *, failed: Set[FailureClass] = frozenset()
+) -> dict[str, float]:
     """The headline metrics: what runs are compared by."""
     tally = summary.tally
     values: dict[str, float] = {
@@ -234,7 +185,7 @@ def summary_values(summary: BatchSummary) -> dict[str, float]:
         "episode_duration_p95_s": summary.episode_duration_s.p95,
         "duration_s": summary.duration_s,
     }
-    values |= {f"fails_{kind}": count for kind, count in tally.failures.items()}
+    values |= {f"fails_{kind}": tally.failures.get(kind, 0) for kind in {*tally.failures, *failed}}
     if summary.provider is not None:
         values |= {
             "provider_requests": summary.provider.request_count,
@@ -245,7 +196,7 @@ def summary_values(summary: BatchSummary) -> dict[str, float]:
     return {f"summary/{key}": float(value) for key, value in values.items()}
 
 
-def description(started: BatchStarted, summary: BatchSummary) -> str:
+def description(started: BatchStarted, summary: BatchSummary, *, over: bool = True) -> str:
     """Markdown that stands at the top of the run's page."""
     lines = [
         f"**{summary.success_over_all.count} of {summary.success_over_all.of} episodes solved: "
@@ -255,7 +206,9 @@ def description(started: BatchStarted, summary: BatchSummary) -> str:
     if summary.tally.failures:
         named = ", ".join(f"{kind} {count}" for kind, count in summary.tally.failures.items())
         lines.append(f"Not solved: {named}.")
-    if summary.interrupted:
+    if not over:
+        lines.append("Running, or killed: this is how far it had come when it was shown.")
+    elif summary.interrupted:
         lines.append("Interrupted: the same command goes on where this one stopped.")
     if started.arm.scripted:
         lines.append("Scripted models: this says nothing about a real model.")

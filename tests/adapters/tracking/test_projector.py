@@ -8,11 +8,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 import pytest
+from mlflow.tracking import MlflowClient
 
 from openeta_exp.adapters.tracking.messages import Fact, Farewell, FromProjector, MlflowTarget
 from openeta_exp.adapters.tracking.mlflow_runs import MLFLOW_ERRORS, MlflowRuns, place
 from openeta_exp.adapters.tracking.projector import Projector, serve
-from openeta_exp.domain.event import Event
+from openeta_exp.domain.event import EpisodeEnded, Event
 from tests.adapters.tracking.mlflow_page import Page
 from tests.batches import (
     AT_S,
@@ -27,6 +28,7 @@ from tests.batches import (
     story,
     won,
 )
+from tests.pauses import paused, went_on
 
 
 def show(target: MlflowTarget, events: Sequence[Event]) -> Projector:
@@ -89,6 +91,89 @@ def test_a_resumed_batch_goes_on_in_the_same_run(target: MlflowTarget) -> None:
     assert run.data.params["concurrency"] == "4"
     assert page.history("episodes/success_rate") == [(1, 1.0), (2, 0.5), (3, 2 / 3)]
     assert run.data.metrics["summary/successes"] == 2
+
+
+def test_an_answer_after_the_end_of_a_batch_is_shown_as_if_it_had_come_before(
+    target: MlflowTarget,
+) -> None:
+    asked, other = paused(), won(spec(1))
+    solved = went_on(won(asked.spec, attempt=1), tokens=1_700)
+    before = list(story(manifest(2), [asked.outcome, other]))
+    answered = EpisodeEnded(batch_id=started(manifest(2)).batch_id, outcome=solved, at_s=AT_S + 900)
+    show(target, before)
+
+    show(target, [*before, answered])
+
+    page = Page(target)
+    (run,) = page.runs()
+    shown = run.data.metrics
+    assert run.info.run_name == "g0 train 2/2"
+    assert "2 of 2 episodes solved" in run.data.tags["mlflow.note.content"]
+    assert (shown["summary/successes"], shown["summary/need_human"]) == (2, 0)
+    assert shown["summary/assisted_successes"] == 1
+    assert shown["summary/success_rate"] == shown["episodes/success_rate"] == 1
+    assert shown["summary/tokens_total"] == shown["episodes/tokens_total"] == 11_200
+    assert json.loads(page.text("result.json"))["human_assisted_success_count"] == 1
+    assert [row[1] for row in json.loads(page.text("outcomes.json"))["data"]] == ["success"] * 2
+    # It ended when it ended; when somebody answered is no part of how long it took.
+    assert (run.info.status, run.info.end_time) == ("FINISHED", int((AT_S + 12) * 1000))
+
+
+def test_a_summary_that_an_older_version_left_behind_is_corrected(target: MlflowTarget) -> None:
+    asked = paused()
+    facts: list[Event] = list(story(manifest(1), [asked.outcome]))
+    show(target, facts)
+    (run,) = Page(target).runs()
+    client = MlflowClient(tracking_uri=target.uri)
+    client.delete_tag(run.info.run_id, "openeta.summary_seq")
+    client.set_tag(run.info.run_id, "openeta.journal_seq", str(len(facts) + 1))
+
+    show(target, [*facts, ended(won(asked.spec, attempt=1))])
+
+    assert Page(target).runs()[0].data.metrics["summary/success_rate"] == 1
+
+
+def test_an_answer_counts_although_the_clock_was_set_back(target: MlflowTarget) -> None:
+    asked = paused()
+    facts = list(story(manifest(1), [asked.outcome]))
+    again = ended(paused(attempt=1).outcome).model_copy(update={"at_s": AT_S - 7_200})
+    solved = ended(won(asked.spec, attempt=2)).model_copy(update={"at_s": AT_S - 3_600})
+
+    show(target, [*facts, again])
+    show(target, [*facts, again, solved])
+
+    shown = Page(target).runs()[0].data.metrics
+    assert (shown["summary/successes"], shown["summary/need_human"]) == (1, 0)
+
+
+def test_a_failure_that_was_made_up_for_is_counted_no_longer(target: MlflowTarget) -> None:
+    facts = list(story(manifest(1), [broke(spec(0))]))
+    again = list(story(manifest(1), [won(spec(0), attempt=1)]))
+    show(target, facts)
+    assert Page(target).runs()[0].data.metrics["summary/fails_provider"] == 1
+
+    show(target, [*facts, *again])
+
+    shown = Page(target).runs()[0].data.metrics
+    assert (shown["summary/fails_provider"], shown["summary/fails"]) == (0, 0)
+
+
+def test_a_batch_that_was_killed_is_summed_up_when_nothing_more_will_come(
+    target: MlflowTarget,
+) -> None:
+    facts = list(story(manifest(2), [won(spec(0)), broke(spec(1))]))
+    show(target, facts)
+    projector = show(target, [*facts, started(manifest(2)), ended(won(spec(1), attempt=1))])
+    assert Page(target).runs()[0].data.metrics["summary/success_rate"] == 0.5
+
+    projector.flush(last=True)
+
+    (run,) = Page(target).runs()
+    assert run.data.metrics["summary/success_rate"] == 1
+    assert run.info.run_name == "g0 train 2/2"
+    assert "Running, or killed" in run.data.tags["mlflow.note.content"]
+    assert run.info.status == "RUNNING"
+    assert projector.flush(last=True) is None
 
 
 def test_each_arm_has_its_own_run_and_so_has_each_journal(target: MlflowTarget) -> None:

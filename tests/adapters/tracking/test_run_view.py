@@ -4,17 +4,14 @@ import json
 
 from openeta_exp.adapters.tracking.run_view import (
     LONGEST_PARAM,
-    Curves,
     Point,
-    close_batch,
     run_params,
     run_tags,
+    sum_up,
 )
 from openeta_exp.domain.event import Event
 from openeta_exp.domain.history import BatchHistory, History
-from openeta_exp.domain.stop import StopReason
-from tests.batches import arm, batch_ended, broke, ended, lost, manifest, spec, started, story, won
-from tests.pauses import paused, went_on
+from tests.batches import arm, batch_ended, broke, lost, manifest, spec, started, story, won
 
 
 def batch_of(*events: Event) -> BatchHistory:
@@ -26,59 +23,6 @@ def batch_of(*events: Event) -> BatchHistory:
 
 def values(points: tuple[Point, ...]) -> dict[str, float]:
     return {point.key: point.value for point in points}
-
-
-def test_running_rates_count_attempts_and_leave_breakages_out_of_results() -> None:
-    curves = Curves()
-    curves.advance(won(spec(0)), at_s=1.0)
-    curves.advance(broke(spec(1)), at_s=2.0)
-    points = curves.advance(lost(spec(2)), at_s=3.5)
-
-    shown = values(points)
-    assert shown["episodes/success_rate"] == 1 / 3
-    assert shown["episodes/success_rate_over_results"] == 1 / 2
-    assert shown["episodes/infrastructure_failures"] == 1
-    assert shown["episodes/tokens_total"] == 19_000
-    assert {(point.step, point.at_ms) for point in points} == {(3, 3500)}
-
-
-def test_no_rate_over_results_is_drawn_before_there_is_a_result() -> None:
-    assert "episodes/success_rate_over_results" not in values(
-        Curves().advance(broke(spec(0)), at_s=1.0)
-    )
-
-
-def test_curves_start_where_reused_verdicts_left_off() -> None:
-    batch = batch_of(
-        started(manifest(2), batch_id="first"),
-        ended(won(spec(0)), batch_id="first"),
-        started(manifest(2), batch_id="second"),
-    )
-    curves = Curves()
-    curves.begin(batch)
-
-    points = curves.advance(lost(spec(1)), at_s=1.0)
-    assert points[0].step == 2
-    assert values(points)["episodes/success_rate"] == 0.5
-
-
-def test_an_episode_that_was_solved_at_reset_draws_no_success() -> None:
-    solved = won(
-        spec(0), success=False, success_at_reset=True, stop_reason=StopReason.ENVIRONMENT_SUCCESS
-    )
-    shown = values(Curves().advance(solved, at_s=1.0))
-
-    assert shown["episodes/success_rate"] == 0
-    assert "episodes/success_rate_over_results" not in shown
-
-
-def test_tokens_of_an_episode_that_was_answered_are_drawn_once() -> None:
-    curves, asked = Curves(), paused().outcome
-    curves.advance(asked, at_s=1.0)
-    shown = values(curves.advance(went_on(won(spec(0), attempt=1), tokens=1_700), at_s=2.0))
-
-    assert shown["episodes/tokens"] == 700
-    assert shown["episodes/tokens_total"] == 1_700
 
 
 def test_parameters_are_the_leaves_of_the_configuration_and_never_cut() -> None:
@@ -115,8 +59,8 @@ def test_the_table_has_a_row_for_every_episode_of_the_manifest() -> None:
         *list(story(manifest(3), [won(spec(0)), broke(spec(1))]))[:-1],
         batch_ended(interrupted=True),
     )
-    closing = close_batch(batch)
-    table = json.loads(closing.texts["outcomes.json"])
+    page = sum_up(batch, at_ms=1)
+    table = json.loads(page.texts["outcomes.json"])
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
 
     assert [row["episode"] for row in rows] == ["episode-0", "episode-1", "episode-2"]
@@ -124,20 +68,19 @@ def test_the_table_has_a_row_for_every_episode_of_the_manifest() -> None:
     assert rows[1]["failure_class"] == "provider"
     assert rows[1]["reason"] == "provider_unavailable"
     assert rows[1]["message"] == "the endpoint did not answer"
-    assert closing.interrupted
-    assert json.loads(closing.tags["mlflow.loggedArtifacts"]) == [
+    assert json.loads(page.tags["mlflow.loggedArtifacts"]) == [
         {"path": "outcomes.json", "type": "table"}
     ]
 
 
 def test_the_headline_has_both_rates_with_their_bounds() -> None:
     batch = batch_of(*story(manifest(3), [won(spec(0)), lost(spec(1)), broke(spec(2))]))
-    closing = close_batch(batch)
-    shown = values(closing.points)
+    page = sum_up(batch, at_ms=1)
+    shown = values(page.points)
 
     assert shown["summary/success_rate"] == 1 / 3
     assert shown["summary/success_rate_over_results"] == 1 / 2
     assert shown["summary/success_rate_low"] < 1 / 3 < shown["summary/success_rate_high"]
     assert shown["summary/fails_provider"] == 1
-    assert closing.tags["mlflow.runName"] == "g0 train 1/3"
-    assert "Scripted models" in closing.tags["mlflow.note.content"]
+    assert page.tags["mlflow.runName"] == "g0 train 1/3"
+    assert "Scripted models" in page.tags["mlflow.note.content"]
