@@ -135,7 +135,7 @@ def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
     if len(to_run) < len(manifest.episodes):
         console.note(
             f"{len(manifest.episodes) - len(to_run)} of {len(manifest.episodes)} episodes of the "
-            "manifest have a verdict already and are left out of its forecast"
+            "manifest ended before; they are not run again and are left out of its forecast"
         )
     for cost in costs:
         for sentence in cost.sentences():

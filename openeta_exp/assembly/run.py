@@ -38,6 +38,7 @@ from openeta_exp.ports.session_log import SessionLogs
 from openeta_exp.ports.store import Journal
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.summary_view import Places
+from openeta_exp.reporting.waiting_view import nothing_to_run
 from openeta_exp.settings.experiment import ExperimentSettings
 
 GENERATION = 0
@@ -105,9 +106,10 @@ def _is_finished(
     store: FolderExperimentStore,
     console: Console,
 ) -> bool:
-    """Whether this very batch has a verdict for each episode; then its summary is shown again.
+    """Whether each episode of this very batch has a verdict or waits for a person.
 
-    Nothing is started for it, and nothing is written: it is the batch as it ended.
+    Then its summary is shown again. Nothing is started for it, and nothing is written: it is the
+    batch as it ended.
     """
     arm, phase = _arm(settings, tree), phase_of(settings)
     known = store.journal.outcomes(arm.content_digest)
@@ -132,7 +134,11 @@ def _is_finished(
             result=layout.generation(GENERATION).phase(phase).result, journal=store.journal_path
         ),
     )
-    console.note("every episode has a verdict from before; fresh=true runs them again")
+    answered = [
+        paused.outcome.session_id for paused in FolderPausedEpisodes(layout.interactions).claimed()
+    ]
+    for line in nothing_to_run(finished, answered=answered):
+        console.note(line)
     return True
 
 

@@ -16,7 +16,7 @@ class Progress(Protocol):
     def batch_started(
         self, started: BatchStarted, *, already_done: int, episodes: int | None = None
     ) -> None:
-        """A batch begins; `already_done` of its episodes have a verdict from before.
+        """A batch begins; `already_done` of its episodes ended before and are not run again.
 
         Args:
             episodes: How many there are at most, if not one for each row of the manifest: both

@@ -90,7 +90,7 @@ class Console:
             return
         self._err.say(
             f"{heading(started)}: {counted(view.total, 'episode')}, {started.concurrency} at once"
-            + (f", {already_done} with a verdict from before" if already_done else "")
+            + (f", {already_done} ended before" if already_done else "")
         )
         stamp = scripted_stamp(started.arm)
         if stamp is not None:

@@ -14,6 +14,8 @@ from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.summary import BatchSummary, Rate
 from openeta_exp.reporting.live_view import Named, by_class, clock, counted, heading, scripted_stamp
 
+HOW_TO_ANSWER = "`command=pending` shows each question and the command that answers it"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
@@ -97,7 +99,9 @@ def _warnings(summary: BatchSummary) -> list[str]:
     if tally.unfinished_count:
         lines.append(f"without an end: {counted(tally.unfinished_count, 'episode')}")
     if tally.need_human_count:
-        lines.append(f"waiting for a person: {counted(tally.need_human_count, 'episode')}")
+        lines.append(
+            f"waiting for a person: {counted(tally.need_human_count, 'episode')}; {HOW_TO_ANSWER}"
+        )
     if tally.infrastructure_count:
         lines.append(
             f"broken: {counted(tally.infrastructure_count, 'episode')}; "

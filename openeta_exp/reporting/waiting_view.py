@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pydantic import JsonValue
 from rich.console import Group, RenderableType
@@ -10,9 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from openeta_exp.domain.approval import ApprovalRequest
-from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.episode import EpisodeOutcome
+from openeta_exp.domain.identity import JsonObject, SessionId
 from openeta_exp.domain.pause import PausedEpisode
 from openeta_exp.domain.record import canonical_json
+from openeta_exp.domain.summary import EpisodeStatus, status_of
+from openeta_exp.reporting.summary_view import HOW_TO_ANSWER
 
 _LONGEST = 160
 
@@ -57,6 +60,34 @@ def waiting_view(
         )
         parts.append(rows)
     return Group(*parts)
+
+
+def nothing_to_run(
+    outcomes: Sequence[EpisodeOutcome], *, answered: Collection[SessionId]
+) -> tuple[str, ...]:
+    """Why a command has nothing to run although it was asked to, and how it goes on.
+
+    Args:
+        outcomes: Of all its episodes.
+        answered: Sessions whose question has its answer and whose episode has not ended since.
+    """
+    sessions = [
+        outcome.session_id for outcome in outcomes if status_of(outcome) is EpisodeStatus.NEED_HUMAN
+    ]
+    if not sessions:
+        return ("every episode has a verdict from before; fresh=true runs them again",)
+    waiting = [session for session in sessions if session not in answered]
+    lines = [
+        f"session {session} was answered and its episode has not ended since; "
+        f"`command=resume session_id={session}` goes on with it"
+        for session in sessions
+        if session in answered
+    ]
+    if waiting:
+        lines.append(
+            f"episodes that wait for a person: {len(waiting)} of {len(outcomes)}; {HOW_TO_ANSWER}"
+        )
+    return tuple(lines)
 
 
 def _rows(*rows: tuple[str, str]) -> Table:

@@ -206,6 +206,8 @@ def description(started: BatchStarted, summary: BatchSummary, *, over: bool = Tr
     if summary.tally.failures:
         named = ", ".join(f"{kind} {count}" for kind, count in summary.tally.failures.items())
         lines.append(f"Not solved: {named}.")
+    if summary.tally.need_human_count:
+        lines.append(f"Waiting for a person: {summary.tally.need_human_count}.")
     if not over:
         lines.append("Running, or killed: this is how far it had come when it was shown.")
     elif summary.interrupted:
