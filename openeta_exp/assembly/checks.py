@@ -34,9 +34,11 @@ from openeta_exp.settings.experiment import ExperimentSettings
 
 
 def validate(settings: ExperimentSettings) -> int:
-    """Settings, manifest and baseline, without a socket being opened."""
+    """Settings, manifests and baseline, without a socket being opened."""
     check_author(settings.author)
     manifest = settings.read_manifest()
+    if settings.held_out is not None:
+        read_splits(settings)
     tree = baseline_tree(settings)
     Console().text(
         json.dumps(
@@ -122,14 +124,15 @@ async def _capacity(
 def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
     """Try everything the batch will need, and forecast what it costs; 3 if a check failed."""
     manifest = settings.read_manifest()
+    splits = None if settings.held_out is None else read_splits(settings)
     tree = baseline_tree(settings)
     console = Console()
     checks = anyio.run(partial(_preflight, settings, manifest, asked))
     to_run, time_s = _time(settings, manifest, tree)
     earlier = earlier_of(settings)
     costs = [forecast_run(settings, to_run, earlier)]
-    if settings.held_out is not None:
-        costs.append(forecast_lineage(settings, read_splits(settings), earlier))
+    if splits is not None:
+        costs.append(forecast_lineage(settings, splits, earlier))
     for check in checks:
         console.note(_check_line(check))
     if len(to_run) < len(manifest.episodes):

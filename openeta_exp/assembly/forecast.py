@@ -49,7 +49,7 @@ def forecast_lineage(settings: ExperimentSettings, splits: Splits, earlier: Earl
         comparisons=comparisons,
         confirms=lineage.confirmation_pairs > 0,
     )
-    held_out = comparisons * pool.pairs + lineage.confirmation_pairs
+    held_out = comparisons * pool.runs + lineage.confirmation_pairs
     train = len(splits.train.episodes) + _author_episodes(settings)
     canary = 2 * comparisons * len(splits.canary.episodes)
     return forecast(

@@ -219,6 +219,12 @@ Gate = Annotated[
     SequentialGate | FixedGate | AnytimeGate | NoRegressionGate, Field(discriminator="mode")
 ]
 
+
+def uses_repeats(gate: Gate) -> bool:
+    """Whether reruns of one episode may be among its pairs: they are not independent."""
+    return isinstance(gate, AnytimeGate | NoRegressionGate)
+
+
 LOCAL_GATE = SequentialGate(alpha=0.20, n_max=40, n_min=12, delta_min=0.20)
 PUBLISH_GATE = SequentialGate()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openeta_exp.domain.comparison import PairedComparison, incomparable_fields
-from openeta_exp.domain.gate import AnytimeGate, Gate, NoRegressionGate, Terms
+from openeta_exp.domain.gate import Gate, NoRegressionGate, Terms, uses_repeats
 from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.verdict import Ground, Reason
 
@@ -82,7 +82,7 @@ def _shared(units: Sequence[PairKey], known: Sequence[PairKey]) -> list[str]:
 
 
 def _dependence_reasons(comparison: PairedComparison, *, gate: Gate, terms: Terms) -> list[Reason]:
-    if isinstance(gate, AnytimeGate | NoRegressionGate):
+    if uses_repeats(gate):
         return []
     reasons = []
     if terms.shared_baseline or terms.held_out_reuse:

@@ -7,11 +7,20 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openeta_exp.domain.gate import Gate, NoRegressionGate, SequentialGate
+from openeta_exp.domain.budget import Budget
+from openeta_exp.domain.gate import AnytimeGate, Gate, NoRegressionGate, SequentialGate
 from openeta_exp.domain.identity import EpisodeId
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
-from openeta_exp.engine.draws import Draw, HeldOutPool, draw_confirmation, draw_held_out
+from openeta_exp.domain.pair import PairKey
+from openeta_exp.engine.draws import (
+    Draw,
+    HeldOutPool,
+    draw_confirmation,
+    draw_held_out,
+    draw_train_side,
+)
 from openeta_exp.engine.lineage_plan import LineagePlan
+from openeta_exp.engine.observe_arm import pair_key
 from tests.generations import plan
 
 GATES: tuple[Gate, ...] = (
@@ -96,3 +105,56 @@ def test_a_confirmation_may_be_larger_than_what_a_candidate_gets() -> None:
     planned = lineage_plan([150, 150], gate=SequentialGate(n_min=4, n_max=7), confirmation_pairs=80)
 
     assert len(draw_confirmation(planned).schedule.slots) == 80
+
+
+def repeated(sizes: list[int], *, repeats: int, gate: Gate) -> LineagePlan:
+    """The same with every held-out episode several times."""
+    planned = lineage_plan(sizes, gate=gate)
+    rows = [
+        spec.model_copy(
+            update={"episode_id": EpisodeId(f"{spec.episode_id}.{repeat}"), "repeat": repeat}
+        )
+        for spec in planned.held_out.episodes
+        for repeat in range(repeats)
+    ]
+    return replace(planned, held_out=Manifest(episodes=tuple(rows)))
+
+
+@given(
+    sizes=POOLS,
+    repeats=st.integers(min_value=1, max_value=3),
+    gate=st.sampled_from([AnytimeGate(n_max=60), NoRegressionGate(strategy=None)]),
+)
+def test_an_episode_and_its_repeats_are_fresh_for_one_comparison_only(
+    sizes: list[int], repeats: int, gate: Gate
+) -> None:
+    planned = repeated(sizes, repeats=repeats, gate=gate)
+
+    draws = drawn(planned)
+
+    seen: set[PairKey] = set()
+    for draw in draws:
+        units = {pair_key(spec).unit for spec in draw.specs}
+        assert not units & seen
+        seen |= units
+        assert len(draw.specs) == len(units) * (1 if draw is draws[-1] else repeats)
+    pool = HeldOutPool.of(planned)
+    longest = max(len(draw.schedule.slots) for draw in draws[:-1])
+    assert pool.pairs <= pool.runs <= longest
+
+
+def test_an_agent_is_compared_with_itself_also_on_rows_that_are_alike() -> None:
+    planned = plan(train=2)
+    [first, second] = planned.train.episodes
+    short = first.model_copy(
+        update={"episode_id": EpisodeId("short"), "budget": Budget(max_turns=9)}
+    )
+    again = first.model_copy(update={"episode_id": EpisodeId("again"), "repeat": 1})
+    train = Manifest(episodes=(first, second, short, again))
+
+    draw = draw_train_side(replace(planned, train=train, flakiness_pairs=9))
+
+    assert len(draw.schedule.slots) == 9
+    assert sorted(spec.repeat - 10_000 for spec in draw.specs if spec.seed == first.seed) == [
+        *range(7)
+    ]
