@@ -133,7 +133,7 @@ class ExperimentSettings(Record):
     registry_root: Path | None = None
     """The shared registry's folder; null is `registry` below the output root."""
     fresh: bool = False
-    """Whether to run finished episodes again."""
+    """Whether `run` and `compare` run finished episodes again; `iterate` refuses it."""
 
     @model_validator(mode="after")
     def _sections_fit(self) -> Self:

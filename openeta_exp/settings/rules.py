@@ -48,6 +48,12 @@ def misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             f"command={command.kind} judges how episodes ended, and one that waits may end "
             "otherwise after the verdict; use fail",
         )
+    if sections.get("fresh") is True and isinstance(command, IterateSettings):
+        yield (
+            "fresh",
+            "command=iterate goes on from its journal and runs nothing twice; use another "
+            "experiment_id to start over",
+        )
     yield from _money_misfits(sections)
     yield from _catalog_misfits(sections)
     yield from _author_misfits(sections.get("author"))

@@ -111,6 +111,17 @@ def test_what_is_judged_does_not_wait_for_a_person(command: str) -> None:
     )
 
 
+def test_a_lineage_is_not_started_over_under_its_own_name() -> None:
+    [problem] = problems(plain(command={"kind": "iterate"}, fresh=True))
+
+    assert problem == (
+        "settings: fresh = true: command=iterate goes on from its journal and runs nothing twice; "
+        "use another experiment_id to start over"
+    )
+    assert parse_settings(plain(command={"kind": "iterate"})).fresh is False
+    assert parse_settings(plain(fresh=True)).fresh is True
+
+
 def test_a_rule_across_sections_holds_for_settings_made_in_code_too() -> None:
     settings = parse_settings(plain())
 
