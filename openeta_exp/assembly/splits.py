@@ -86,12 +86,13 @@ def _same_rows(manifest: Manifest, *, source: str) -> list[str]:
     found: dict[PairKey, list[EpisodeId]] = {}
     for spec in manifest.episodes:
         found.setdefault(pair_key(spec), []).append(spec.episode_id)
+    alike = [_listed(rows) for rows in found.values() if len(rows) > 1]
+    if not alike:
+        return []
     return [
-        f"{source}: rows {_listed(rows)} are the same environment, task, seed and repeat and "
+        f"{source}: rows {'; '.join(alike)} are the same environment, task, seed and repeat and "
         "differ in their limits only, but a comparison runs an episode under one set of limits; "
         "keep one of them, or give the others seeds of their own"
-        for rows in found.values()
-        if len(rows) > 1
     ]
 
 

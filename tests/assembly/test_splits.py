@@ -67,7 +67,10 @@ def test_every_mistake_of_canary_and_held_out_is_told_at_once_by_every_command(
 ) -> None:
     asked = settings(
         tmp_path,
-        canary=[row("c", 1), row("c-short", 1, max_turns=9)],
+        canary=[
+            *(row("c", 1), row("c-short", 1, max_turns=9)),
+            *(row("d", 5), row("d-short", 5, max_turns=9)),
+        ],
         held_out=[
             *(row("h", 2), row("h-short", 2, max_turns=9), row("h-poor", 2, max_total_tokens=9)),
             *(row("r", 3), row("r-again", 3, repeat=1), row("s", 4), row("s-again", 4)),
@@ -79,7 +82,7 @@ def test_every_mistake_of_canary_and_held_out_is_told_at_once_by_every_command(
 
     same_canary, same_held_out, reruns = refused.value.problems
     assert same_canary.startswith(
-        f"canary.path = {tmp_path / 'canary.json'}: rows c and c-short are the same"
+        f"canary.path = {tmp_path / 'canary.json'}: rows c and c-short; d and d-short are the same"
     )
     assert same_held_out.startswith(
         f"held_out.path = {tmp_path / 'held_out.json'}: rows h, h-short and h-poor are the same"
