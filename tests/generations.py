@@ -209,7 +209,6 @@ def lineage_engine(
             authors={ArtifactKind.GRASP_STRATEGY: Proposals(close_steps)}, reviewer=Approving()
         ),
         store=NoFolder(journal),
-        provider_metrics=None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from openeta_exp.adapters.provider.call_counts import CallCounter
 from openeta_exp.domain.model import (
     Endpoint,
     ModelMessage,
@@ -12,6 +13,7 @@ from openeta_exp.domain.model import (
     ProviderMetrics,
     TokenUsage,
 )
+from openeta_exp.ports.provider import CallScope
 
 Says = str | Exception | Callable[[Sequence[ModelMessage]], str]
 TOKENS = 7
@@ -44,5 +46,8 @@ class SpeakingProvider:
 
     def metrics(self) -> ProviderMetrics:
         return ProviderMetrics(limit=1, queue_timeout_s=1.0)
+
+    def scope(self) -> CallScope:
+        return CallCounter(limit=1, queue_timeout_s=1.0).scope()
 
     async def aclose(self) -> None: ...

@@ -20,6 +20,7 @@ from openeta_exp.domain.identity import Digest, JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.record import digest
 from openeta_exp.engine.batch import RunEpisode
+from openeta_exp.engine.calls import CountCalls, counting, no_calls
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.policy_compare import GENERATION, POLICY_PHASE, Contestant
 from openeta_exp.ports.policy import PolicyRecipe
@@ -62,6 +63,7 @@ async def gather_contestants(
     arms: dict[str, Arm] = {}
     meter = spending_meter(settings, store.journal.spending)
     runs: dict[str, RunEpisode] = {}
+    calls: dict[str, CountCalls] = {}
     common: JsonObject = {
         "vla_eval": host.api,
         "python": host.python,
@@ -70,7 +72,9 @@ async def gather_contestants(
     for name, policy in settings.policies.items():
         if isinstance(policy, PlannerPolicySettings):
             arms[name] = _planner_arm(settings, name, common)
-            runs[name] = await _planner(settings, world, store, stack, arms[name], meter=meter)
+            runs[name], calls[name] = await _planner(
+                settings, world, store, stack, arms[name], meter=meter
+            )
         else:
             policies[name] = await identified(world, name, policy)
             known = policies[name].arm
@@ -93,6 +97,7 @@ async def gather_contestants(
                 arm=arms[name],
                 run=runs[name],
                 config={**settings.public_json(), "policy": identities[name]},
+                calls=calls.get(name, no_calls),
             )
             for name in settings.policies
         ),
@@ -135,7 +140,7 @@ async def _planner(
     arm: Arm,
     *,
     meter: SpendingMeter,
-) -> RunEpisode:
+) -> tuple[RunEpisode, CountCalls]:
     tools = await stack.enter_async_context(
         open_world(settings, world.expansion.manifest, meter=meter)
     )
@@ -150,4 +155,4 @@ async def _planner(
     async def run(spec: EpisodeSpec) -> EpisodeOutcome:
         return await run_episode(spec, world=episodes)
 
-    return run
+    return run, counting(tools.provider.scope)

@@ -117,7 +117,6 @@ async def _capacity(
                     progress=console,
                     clock=world.clock,
                 ),
-                provider_metrics=None,
             )
 
 

@@ -29,6 +29,7 @@ from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.token_tally import TokenTally
 from openeta_exp.engine.batch import Observers, RunEpisode
+from openeta_exp.engine.calls import counting
 from openeta_exp.engine.draws import HeldOutPool
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.generation import GenerationEngine, Staff
@@ -87,7 +88,6 @@ async def _iterate(
     registry = publishing_registry(settings)
     begun_s = time.monotonic()
     async with open_world(settings, splits.held_out, meter=meter) as world:
-        console.provider = world.provider.metrics
         found = {
             "simulator": await world.simulator.describe(),
             "perception": {} if world.perception is None else await world.perception.describe(),
@@ -104,6 +104,7 @@ async def _iterate(
                 tracker=tracker,
                 progress=console,
                 clock=world.clock,
+                calls=counting(world.provider.scope),
                 listeners=(meter.take, told.take, partial(_say, console)),
             )
             for _, event in store.journal.events():
@@ -124,7 +125,6 @@ async def _iterate(
                     allowance=allowance(settings.author),
                 ),
                 store=store,
-                provider_metrics=world.provider.metrics,
             )
             if settings.generation is None:
                 result = await engine.run()

@@ -27,6 +27,7 @@ from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.episode import AgentTools, EpisodeWorld
+from openeta_exp.engine.calls import counting
 from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
 from openeta_exp.engine.pause import KeepPaused
 from openeta_exp.engine.resume import reconcile
@@ -184,7 +185,6 @@ async def _run(
     meter = spending_meter(settings, store.journal.spending)
     phase = phase_of(settings)
     async with open_world(settings, manifest, meter=meter) as world:
-        console.provider = world.provider.metrics
         plan = await batch_plan(settings, manifest, tree, world, phase=phase)
         with open_tracker(settings, console, journal=store.journal) as tracker:
             report = await run_experiment(
@@ -199,9 +199,12 @@ async def _run(
                 ),
                 store=store,
                 observers=Observers(
-                    journal=store.journal, tracker=tracker, progress=console, clock=world.clock
+                    journal=store.journal,
+                    tracker=tracker,
+                    progress=console,
+                    clock=world.clock,
+                    calls=counting(world.provider.scope),
                 ),
-                provider_metrics=world.provider.metrics,
             )
     console.summary(
         report.report.started,

@@ -23,6 +23,7 @@ from openeta_exp.domain.event import (
     Published,
 )
 from openeta_exp.domain.identity import Digest
+from openeta_exp.domain.model import ProviderMetrics
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +40,8 @@ class BatchHistory:
         ended: The end of the latest run; None while it runs, or if it was killed.
         runs: How often the batch was started.
         duration_s: Wall clock of all runs that reached their end.
+        provider: Model calls of these runs; None if none of them counted any. What an episode
+            took that went on after an answer is in its usage alone.
     """
 
     started: BatchStarted
@@ -49,6 +52,7 @@ class BatchHistory:
     ended: BatchEnded | None = None
     runs: int = 0
     duration_s: float = 0.0
+    provider: ProviderMetrics | None = None
 
 
 class History:
@@ -120,6 +124,9 @@ class History:
             case BatchEnded():
                 batch.ended = event
                 batch.duration_s += event.duration_s
+                if event.provider is not None:
+                    before = batch.provider
+                    batch.provider = event.provider if before is None else before + event.provider
             case _:
                 assert_never(event)
 

@@ -112,7 +112,10 @@ class ModelReply:
 
 
 class ProviderMetrics(Record):
-    """Snapshot of the limiter that every role shares (`openeta.provider_concurrency.v1`)."""
+    """Some calls through the limiter that every role shares (`openeta.provider_concurrency.v1`).
+
+    Those of one run of a batch, unless it says otherwise.
+    """
 
     limit: int
     queue_timeout_s: float
@@ -121,11 +124,36 @@ class ProviderMetrics(Record):
     queue_timeout_count: int = 0
     active: int = 0
     max_active: int = 0
+    """The most of these calls that were under way at once."""
     total_queue_wait_s: float = 0.0
     max_queue_wait_s: float = 0.0
+    """The longest any of these calls had to wait."""
     paused_count: int = 0
-    """How often a rate limit paused every role at once."""
+    """How often a rate limit that one of these calls met paused every role at once."""
     attempts: int = 0
     retries: int = 0
     fallback_count: int = 0
     usage_by_role: dict[ModelRole, TokenUsage] = Field(default_factory=dict)
+
+    def __add__(self, later: ProviderMetrics) -> ProviderMetrics:
+        """Both, of which `later` came after. Counts add up; maxima are the larger of the two."""
+        return ProviderMetrics(
+            limit=later.limit,
+            queue_timeout_s=later.queue_timeout_s,
+            request_count=self.request_count + later.request_count,
+            queue_timeout_count=self.queue_timeout_count + later.queue_timeout_count,
+            active=later.active,
+            max_active=max(self.max_active, later.max_active),
+            total_queue_wait_s=self.total_queue_wait_s + later.total_queue_wait_s,
+            max_queue_wait_s=max(self.max_queue_wait_s, later.max_queue_wait_s),
+            paused_count=self.paused_count + later.paused_count,
+            attempts=self.attempts + later.attempts,
+            retries=self.retries + later.retries,
+            fallback_count=self.fallback_count + later.fallback_count,
+            usage_by_role={
+                role: self.usage_by_role.get(role, TokenUsage())
+                + later.usage_by_role.get(role, TokenUsage())
+                for role in ModelRole
+                if role in self.usage_by_role or role in later.usage_by_role
+            },
+        )

@@ -152,12 +152,14 @@ class AuthorBench:
 
     async def _work(self, tree: ArtifactTree, todo: dict[_Run, EpisodeSpec]) -> None:
         observers, lineage = self._workshop.observers, self._workshop.lineage
-        begun_s = observers.clock.monotonic_s()
+        begun_s, calls = observers.clock.monotonic_s(), observers.calls()
         batch = self._batch(tree)
         runs = {spec.content_digest: run for run, spec in todo.items()}
         lineage.tell(batch)
         observers.progress.batch_started(
-            batch, already_done=len(batch.manifest.episodes) - len(todo)
+            batch,
+            already_done=len(batch.manifest.episodes) - len(todo),
+            calls=calls.metrics,
         )
         run_episode = self._workshop.episodes(batch, tree)
         dispatch = Dispatch(todo.values())
@@ -170,13 +172,18 @@ class AuthorBench:
                 await self._attempt(runs[spec.content_digest], spec, batch, run_episode)
 
         try:
-            async with anyio.create_task_group() as group:
-                for _ in range(min(batch.concurrency, len(todo))):
-                    group.start_soon(worker)
+            with calls.inside():
+                async with anyio.create_task_group() as group:
+                    for _ in range(min(batch.concurrency, len(todo))):
+                        group.start_soon(worker)
             completed = True
         finally:
             over = ended_batch(
-                batch, begun_s=begun_s, clock=observers.clock, interrupted=not completed
+                batch,
+                begun_s=begun_s,
+                clock=observers.clock,
+                interrupted=not completed,
+                provider=calls.metrics(),
             )
             with contextlib.nullcontext() if completed else contextlib.suppress(StoreError):
                 lineage.tell(over)

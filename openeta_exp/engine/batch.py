@@ -13,6 +13,7 @@ from openeta_exp.domain.event import BatchEnded, BatchStarted, EpisodeEnded, Epi
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import ProviderMetrics
+from openeta_exp.engine.calls import CountCalls, no_calls
 from openeta_exp.engine.dispatch import Dispatch
 from openeta_exp.engine.progress import Progress
 from openeta_exp.errors import StoreError
@@ -25,12 +26,17 @@ RunEpisode = Callable[[EpisodeSpec], Awaitable[EpisodeOutcome]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observers:
-    """Who is told what happens: first the journal, then everybody else."""
+    """Who is told what happens: first the journal, then everybody else.
+
+    Attributes:
+        calls: Counts the model calls of a batch.
+    """
 
     journal: Journal
     tracker: Tracker
     progress: Progress
     clock: Clock
+    calls: CountCalls = no_calls
     listeners: tuple[Callable[[Event], None], ...] = ()
     """Told last, in order; they neither wait nor raise."""
 
@@ -66,7 +72,6 @@ async def run_batch(
     *,
     run_episode: RunEpisode,
     observers: Observers,
-    provider_metrics: Callable[[], ProviderMetrics] | None,
     fresh: bool = False,
 ) -> BatchRun:
     """Run every episode of the manifest that has no verdict under this arm yet.
@@ -78,17 +83,18 @@ async def run_batch(
     Raises:
         StoreError: An outcome could not be kept. Running episodes are closed first.
     """
-    clock = observers.clock
+    clock, calls = observers.clock, observers.calls()
     begun_s = clock.monotonic_s()
     before = _finished(started, observers.journal)
     done = {} if fresh else before
     observers.tell(started)
-    observers.progress.batch_started(started, already_done=len(done))
+    observers.progress.batch_started(started, already_done=len(done), calls=calls.metrics)
     ended: dict[str, EpisodeOutcome] = dict(done)
     todo = [spec for spec in started.manifest.episodes if spec.episode_id not in done]
     completed = False
     try:
-        await _work(todo, started, run_episode=run_episode, observers=observers, ended=ended)
+        with calls.inside():
+            await _work(todo, started, run_episode=run_episode, observers=observers, ended=ended)
         completed = True
     finally:
         over = ended_batch(
@@ -96,7 +102,7 @@ async def run_batch(
             begun_s=begun_s,
             clock=clock,
             interrupted=not completed,
-            provider=None if provider_metrics is None else provider_metrics(),
+            provider=calls.metrics(),
         )
         # An interrupted batch keeps the reason it was interrupted for, even on a full disk.
         with contextlib.nullcontext() if completed else contextlib.suppress(StoreError):
@@ -123,9 +129,13 @@ def ended_batch(
     begun_s: float,
     clock: Clock,
     interrupted: bool,
-    provider: ProviderMetrics | None = None,
+    provider: ProviderMetrics | None,
 ) -> BatchEnded:
-    """The last fact of a batch. Times are read from `clock` now."""
+    """The last fact of a batch. Times are read from `clock` now.
+
+    Args:
+        provider: Its own model calls.
+    """
     return BatchEnded(
         batch_id=started.batch_id,
         duration_s=clock.monotonic_s() - begun_s,

@@ -17,6 +17,7 @@ from openeta_exp.domain.money import Prices
 from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
 from openeta_exp.domain.schedule import Schedule, ScheduledPair
 from openeta_exp.engine.batch import Observers, ended_batch, run_attempt
+from openeta_exp.engine.calls import CountCalls, CountedCalls
 from openeta_exp.engine.dispatch import Dispatch
 from openeta_exp.engine.observe_arm import ENVIRONMENT_PINS, observe_arm, pair_key
 from openeta_exp.engine.pair_ledger import PairLedger
@@ -102,6 +103,7 @@ async def run_comparison(
     run_arm: RunArm,
     observers: Observers,
     may_go_on: Callable[[], bool] = lambda: True,
+    calls: Mapping[Side, CountCalls] | None = None,
 ) -> ComparisonRun[Answer]:
     """Run pairs in schedule order until the rule has an answer.
 
@@ -111,12 +113,22 @@ async def run_comparison(
 
     Args:
         may_go_on: False once no further pair is to be started.
+        calls: Counts each arm's model calls, if the arms do not share the observers' provider.
 
     Raises:
         StoreError: An outcome could not be kept.
     """
     begun_s = observers.clock.monotonic_s()
-    pairs = _PairRunner(plan, rule=rule, run_arm=run_arm, observers=observers, may_go_on=may_go_on)
+    both = observers.calls()
+    by_side = {side: (observers.calls if calls is None else calls[side])() for side in Side}
+    pairs = _PairRunner(
+        plan,
+        rule=rule,
+        run_arm=run_arm,
+        observers=observers,
+        may_go_on=may_go_on,
+        calls=by_side,
+    )
     reused = pairs.reuse()
     for side in Side:
         observers.tell(plan.arms[side])
@@ -124,15 +136,21 @@ async def run_comparison(
         plan.arms[Side.CANDIDATE],
         already_done=reused,
         episodes=len(Side) * len(plan.schedule.slots),
+        calls=both.metrics,
     )
     completed = False
     try:
-        answer = await pairs.until_answer()
+        with both.inside():
+            answer = await pairs.until_answer()
         completed = True
     finally:
         for side in Side:
             over = ended_batch(
-                plan.arms[side], begun_s=begun_s, clock=observers.clock, interrupted=not completed
+                plan.arms[side],
+                begun_s=begun_s,
+                clock=observers.clock,
+                interrupted=not completed,
+                provider=by_side[side].metrics(),
             )
             try:
                 observers.tell(over)
@@ -157,6 +175,7 @@ class _PairRunner(Generic[Answer]):
     run_arm: RunArm = field(kw_only=True)
     observers: Observers = field(kw_only=True)
     may_go_on: Callable[[], bool] = field(kw_only=True)
+    calls: Mapping[Side, CountedCalls] = field(kw_only=True)
     ledger: PairLedger = field(init=False)
     _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(init=False, default_factory=dict)
     _first: PairObservation | None = field(init=False, default=None)
@@ -259,12 +278,13 @@ class _PairRunner(Generic[Answer]):
             return [finished]
         outcomes: list[EpisodeOutcome] = []
         for _ in range(self.plan.attempts):
-            outcome = await run_attempt(
-                spec,
-                batch_id=batch.batch_id,
-                run_episode=partial(self.run_arm, side),
-                observers=self.observers,
-            )
+            with self.calls[side].inside():
+                outcome = await run_attempt(
+                    spec,
+                    batch_id=batch.batch_id,
+                    run_episode=partial(self.run_arm, side),
+                    observers=self.observers,
+                )
             outcomes.append(outcome)
             if not isinstance(outcome, EpisodeFailure):
                 break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from openeta_exp.domain.event import Arm, BatchStarted, Provenance
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
-from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.engine.batch import BatchRun, Observers, run_batch
 from openeta_exp.engine.episode import EpisodeWorld, run_episode
 from openeta_exp.engine.summary import BatchReport, report_batch
@@ -87,7 +85,6 @@ async def run_experiment(
     world: EpisodeWorld,
     store: ExperimentStore,
     observers: Observers,
-    provider_metrics: Callable[[], ProviderMetrics] | None,
 ) -> RunReport:
     """Run what is missing of the batch and write its result file.
 
@@ -112,7 +109,6 @@ async def run_experiment(
         plan.started(at_s=observers.clock.unix_s()),
         run_episode=run,
         observers=observers,
-        provider_metrics=provider_metrics,
         fresh=plan.fresh,
     )
     report = report_batch(

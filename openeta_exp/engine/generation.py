@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
@@ -15,7 +15,6 @@ from openeta_exp.domain.generation import (
     GenerationResult,
     LaneResult,
 )
-from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.training import TrainingEvidence, training_episodes
 from openeta_exp.domain.verdict import Effect
@@ -49,7 +48,6 @@ class GenerationEngine:
     workshop: Workshop
     staff: Staff
     store: ExperimentStore
-    provider_metrics: Callable[[], ProviderMetrics] | None
 
     async def run(self) -> ExperimentResult:
         """All generations, each from what the former promoted, and a confirmation at the end.
@@ -164,7 +162,6 @@ class GenerationEngine:
             started,
             run_episode=self.workshop.episodes(started, tree),
             observers=observers,
-            provider_metrics=self.provider_metrics,
         )
         report = report_batch(
             started,

@@ -23,6 +23,7 @@ from openeta_exp.domain.policy_comparison import POLICIES
 from openeta_exp.domain.record import digest
 from openeta_exp.domain.schedule import Schedule, ScheduledPair, interleave
 from openeta_exp.engine.batch import Observers, RunEpisode
+from openeta_exp.engine.calls import CountCalls, no_calls
 from openeta_exp.engine.compare import ComparisonPlan, run_comparison
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.engine.policy_compare_gate import TwoSidedRule
@@ -40,11 +41,13 @@ class Contestant:
     Attributes:
         arm: Its settings are what all arms have in common; its tree stands for the policy.
         config: The resolved configuration, with this policy's identity.
+        calls: Counts its model calls, if it makes any.
     """
 
     arm: Arm
     run: RunEpisode
     config: JsonObject
+    calls: CountCalls = no_calls
 
     @property
     def name(self) -> str:
@@ -258,6 +261,7 @@ async def _run(
         run_arm=run_arm,
         observers=observers,
         may_go_on=lambda: may_go_on() and all(map(may_run, sides.values())),
+        calls={side: each.calls for side, each in sides.items()},
     )
     if not may_go_on():
         return None

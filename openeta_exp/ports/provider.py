@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from openeta_exp.domain.model import ModelReply, ModelRequest, ProviderMetrics
+
+
+class CallScope(Protocol):
+    """Counts the calls that are made inside it, whoever else makes calls meanwhile.
+
+    It may be entered again, by any number of tasks at once, and within other scopes; a task that
+    is started inside is inside.
+    """
+
+    def inside(self) -> AbstractContextManager[None]: ...
+
+    def metrics(self) -> ProviderMetrics:
+        """Of its calls so far, the most at once and the longest wait among them included."""
+        ...
 
 
 class Provider(Protocol):
@@ -33,6 +48,12 @@ class Provider(Protocol):
         """
         ...
 
-    def metrics(self) -> ProviderMetrics: ...
+    def metrics(self) -> ProviderMetrics:
+        """Of every call since the process began; of a part of them, see `scope`."""
+        ...
+
+    def scope(self) -> CallScope:
+        """A new one, without any call yet."""
+        ...
 
     async def aclose(self) -> None: ...

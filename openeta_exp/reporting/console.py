@@ -51,32 +51,35 @@ class Console:
         out: TextIO | None = None,
         err: TextIO | None = None,
         now_s: Callable[[], float] = time.monotonic,
-        provider: Callable[[], ProviderMetrics] | None = None,
         losses_are_news: bool = True,
     ) -> None:
         """
         Args:
-            provider: Asked for a snapshot each time the display is drawn.
             losses_are_news: A large batch gets a line for every episode that was not solved, and
                 not only for those that broke.
         """
         self._out = _Writer(out or sys.stdout)
         self._err = _Writer(err or sys.stderr)
         self._now_s = now_s
-        self.provider = provider
         self._losses_are_news = losses_are_news
         self._view: BatchView | None = None
         self._live: Live | None = None
 
     def batch_started(
-        self, started: BatchStarted, *, already_done: int, episodes: int | None = None
+        self,
+        started: BatchStarted,
+        *,
+        already_done: int,
+        episodes: int | None = None,
+        calls: Callable[[], ProviderMetrics | None] = lambda: None,
     ) -> None:
+        """`calls` is asked each time the display is drawn."""
         self._view = view = BatchView(
             started,
             already_done=already_done,
             episodes=episodes,
             now_s=self._now_s,
-            provider=self.provider,
+            calls=calls,
         )
         if self._err.is_terminal and view.done < view.total:
             self._live = Live(

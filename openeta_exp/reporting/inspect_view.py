@@ -177,7 +177,7 @@ def _inspected(batch: BatchHistory, *, stops_early: bool) -> InspectedBatch:
             interval=wilson,
             duration_s=batch.duration_s,
             interrupted=state is BatchState.INTERRUPTED,
-            provider=None if ended is None else ended.provider,
+            provider=batch.provider,
         ),
         outcomes=tuple(outcome for _, outcome in rows if outcome is not None),
         unfinished_episode_ids=tuple(spec.episode_id for spec, found in rows if found is None),

@@ -34,7 +34,7 @@ class BatchView:
         already_done: int,
         episodes: int | None = None,
         now_s: Callable[[], float],
-        provider: Callable[[], ProviderMetrics] | None,
+        calls: Callable[[], ProviderMetrics | None],
     ) -> None:
         self.started = started
         self.total = len(started.manifest.episodes) if episodes is None else episodes
@@ -42,7 +42,7 @@ class BatchView:
         self._episodes: set[tuple[Digest, Digest, int]] = set()
         self._now_s = now_s
         self._begun_s = now_s()
-        self._provider = provider
+        self._calls = calls
         self._statuses: Counter[EpisodeStatus] = Counter()
         self._failures: Counter[FailureClass] = Counter()
         self._tokens = 0
@@ -103,7 +103,8 @@ class BatchView:
     def costs(self) -> str:
         """Tokens, and what the model endpoint is busy with."""
         tokens = f"{self._tokens:,} tokens"
-        return tokens if self._provider is None else f"{tokens} · {_calls(self._provider())}"
+        calls = self._calls()
+        return tokens if calls is None else f"{tokens} · {_calls(calls)}"
 
     def _times(self) -> str:
         elapsed_s = self._now_s() - self._begun_s

@@ -30,6 +30,7 @@ from openeta_exp.assembly.run import PHASE, batch_plan, episode_world
 from openeta_exp.assembly.world import baseline_tree, open_world
 from openeta_exp.composition import compose_settings
 from openeta_exp.engine.batch import Observers
+from openeta_exp.engine.calls import counting
 from openeta_exp.engine.experiment import run_experiment
 from openeta_exp.engine.progress import NoProgress
 from openeta_exp.settings.experiment import ExperimentSettings
@@ -128,8 +129,8 @@ async def measure(settings: ExperimentSettings) -> Measured:
                 tracker=NullTracker(),
                 progress=NoProgress(),
                 clock=world.clock,
+                calls=counting(world.provider.scope),
             ),
-            provider_metrics=world.provider.metrics,
         )
         cpu_s, wall_s = _cpu_s() - before, time.monotonic() - begun
     store.close()

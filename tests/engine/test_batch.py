@@ -37,7 +37,6 @@ async def run(
         batches.started(batches.manifest(count)),
         run_episode=run_episode,
         observers=observers(journal or MemoryJournal()),
-        provider_metrics=None,
         fresh=fresh,
     )
 

@@ -158,7 +158,6 @@ async def test_every_environment_is_closed_once_and_no_episode_counts_as_broken(
             observers=Observers(
                 journal=journal, tracker=NullTracker(), progress=NoProgress(), clock=ManualClock()
             ),
-            provider_metrics=None,
         )
 
     assert stopped.group_contains(SpendingCapError)

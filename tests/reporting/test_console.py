@@ -35,7 +35,7 @@ def outcome(spec: EpisodeSpec) -> EpisodeOutcome:
 def run(console: Console, *, episodes: int, interrupted: bool = False) -> None:
     specs = manifest(episodes)
     progress: Progress = console
-    progress.batch_started(started(specs), already_done=0)
+    progress.batch_started(started(specs), already_done=0, calls=provider_metrics)
     for spec in specs.episodes:
         progress.episode_started(spec)
         progress.episode_ended(outcome(spec))
@@ -115,9 +115,7 @@ def test_where_losing_is_what_is_measured_only_what_broke_is_told_of_a_large_bat
 def test_a_terminal_shows_counts_queue_and_failures_by_class() -> None:
     now = iter(range(0, 100_000, 10))
     err = Terminal()
-    console = Console(
-        out=io.StringIO(), err=err, now_s=lambda: next(now), provider=provider_metrics
-    )
+    console = Console(out=io.StringIO(), err=err, now_s=lambda: next(now))
     run(console, episodes=6, interrupted=True)
 
     shown = err.getvalue()

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.adapters.tracking.messages import MlflowTarget
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import EpisodeEnded
+from openeta_exp.wire.batch_result import BatchResult, parse_batch_result
+from tests.adapters.tracking.mlflow_page import Page
 from tests.processes import environment
 
 LIMIT_S = 300
@@ -33,9 +36,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+def start(folder: Path, *overrides: str, tracking: str = "none") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "openeta_exp", "tracking=none", *overrides],
+        [sys.executable, "-m", "openeta_exp", f"tracking={tracking}", *overrides],
         cwd=folder,
         env=environment(folder),
         stdout=subprocess.PIPE,
@@ -94,6 +97,82 @@ def test_a_question_survives_kill_9_two_answers_and_a_changed_manifest(folder: P
     assert (result["autonomous_success_count"], result["human_assisted_success_count"]) == (0, 1)
     assert _results(experiment) == [False, True]
     assert list((experiment / "interactions").rglob("*.json")) == []
+
+
+CLEAR = {**EPISODE, "episode_id": "clear", "task": "pick up the can and place it in the basket"}
+
+
+def test_every_place_says_the_same_of_a_batch_in_which_an_episode_was_answered(
+    folder: Path,
+) -> None:
+    (folder / "episodes.json").write_text(json.dumps([EPISODE, CLEAR]), encoding="utf-8")
+    run = (
+        "manifest.path=episodes.json",
+        "simulator.quality=fast",
+        "approvement=reviewed_autonomy",
+        "on_need_human=pause",
+    )
+    assert finish(start(folder, *run, tracking="mlflow"))[0] == 0
+    experiment = folder / "outputs" / "experiments" / "experiment"
+    at_first = _result(experiment)
+    code, again = finish(start(folder, *run, tracking="mlflow"))
+    (question,) = json.loads(finish(start(folder, "command=pending", "format=json"))[1])[
+        "questions"
+    ]
+    answer = (
+        f"session_id={question['session_id']}",
+        f"interaction_id={question['interaction_id']}",
+        f"answer={ANSWER}",
+    )
+    assert finish(start(folder, "command=resume", *answer, tracking="mlflow"))[0] == 0
+
+    assert (code, "episodes that wait for a person: 1 of 2; `command=pending`" in again) == (
+        0,
+        True,
+    )
+    assert "verdict from before" not in again
+    result, run_id, shown = _result(experiment), *_shown(folder)
+    inspected = json.loads(finish(start(folder, "command=inspect", "command.format=json"))[1])
+    (batch,) = inspected["batches"]
+    assert (result.success_count, result.human_assisted_success_count) == (2, 1)
+    assert batch["summary"]["tally"]["success_count"] == 2
+    assert (shown["summary/successes"], shown["summary/assisted_successes"]) == (2, 1)
+    assert (shown["summary/success_rate"], shown["episodes/success_rate"]) == (1, 1)
+    # The account of money has every token once, and so has everybody else.
+    spent = _spent(experiment)
+    assert sum(row.usage.tokens.total_tokens for row in result.outcomes) == spent
+    assert (inspected["tokens"], batch["summary"]["tokens"]["total_tokens"]) == (spent, spent)
+    assert (shown["summary/tokens_total"], shown["episodes/tokens_total"]) == (spent, spent)
+    # A resumed episode is no run of its batch, which keeps the model calls of the run it had.
+    assert at_first.provider_concurrency is not None
+    calls = at_first.provider_concurrency.request_count
+    assert calls > 0
+    assert at_first.provider_concurrency == result.provider_concurrency
+    assert shown["summary/provider_requests"] == calls
+    assert batch["summary"]["provider"]["request_count"] == calls
+
+    assert finish(start(folder, "command=track", tracking="mlflow"))[0] == 0
+    assert _shown(folder) == (run_id, shown)
+
+
+def _result(experiment: Path) -> BatchResult:
+    path = experiment / "generations/000/train/result.json"
+    return parse_batch_result(path.read_bytes(), source=str(path))
+
+
+def _shown(folder: Path) -> tuple[str, dict[str, float]]:
+    """The only run in MLflow, and its metrics."""
+    target = MlflowTarget.below(folder / "outputs", experiment_name="experiment")
+    (run,) = Page(target).runs()
+    return run.info.run_id, dict(run.data.metrics)
+
+
+def _spent(experiment: Path) -> int:
+    journal = SqliteJournal(experiment / "journal.sqlite", read_only=True)
+    try:
+        return sum(row.tokens.total for row in journal.spending.spent())
+    finally:
+        journal.close()
 
 
 def _results(experiment: Path) -> list[bool]:

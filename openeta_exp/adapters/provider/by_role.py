@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from openeta_exp.domain.model import ModelReply, ModelRequest, ModelRole, ProviderMetrics
-from openeta_exp.ports.provider import Provider
+from openeta_exp.ports.provider import CallScope, Provider
 
 
 class ByRoleProvider:
     """See `ports.provider.Provider`.
 
-    The providers must share one limiter; its counts are then the same in each of their metrics,
-    and only what they count themselves is added up.
+    The providers must share one limiter: it counts the calls of all of them.
     """
 
     def __init__(self, default: Provider, special: Mapping[ModelRole, Provider]) -> None:
@@ -26,20 +25,10 @@ class ByRoleProvider:
         return await self._default.ping()
 
     def metrics(self) -> ProviderMetrics:
-        shared, *others = (provider.metrics() for provider in self._all())
-        usage = dict(shared.usage_by_role)
-        for other in others:
-            for role, tokens in other.usage_by_role.items():
-                usage[role] = usage[role] + tokens if role in usage else tokens
-        return shared.model_copy(
-            update={
-                "usage_by_role": usage,
-                "attempts": shared.attempts + sum(other.attempts for other in others),
-                "retries": shared.retries + sum(other.retries for other in others),
-                "fallback_count": shared.fallback_count
-                + sum(other.fallback_count for other in others),
-            }
-        )
+        return self._default.metrics()
+
+    def scope(self) -> CallScope:
+        return self._default.scope()
 
     async def aclose(self) -> None:
         for provider in self._all():

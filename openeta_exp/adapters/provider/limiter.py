@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 import anyio
 
+from openeta_exp.adapters.provider.call_counts import CallCounter, CallCounts
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.errors import ProviderQueueTimeout
 from openeta_exp.ports.clock import Clock
@@ -31,6 +32,7 @@ class _Waiter:
     paused_before_s: float
     turn: _Turn = _Turn.WAITING
     settled: anyio.Event = field(default_factory=anyio.Event)
+    counts: tuple[CallCounts, ...]
 
 
 class ProviderLimiter:
@@ -50,12 +52,8 @@ class ProviderLimiter:
         self._clock = clock
         self._queue: deque[_Waiter] = deque()
         self._active = 0
-        self._max_active = 0
-        self._requests = 0
-        self._timeouts = 0
-        self._total_wait_s = 0.0
-        self._max_wait_s = 0.0
-        self._pauses = 0
+        self.calls = CallCounter(limit=limit, queue_timeout_s=queue_timeout_s)
+        """Of everybody who shares the limiter."""
         self._pause_since_s = 0.0
         self._pause_until_s = 0.0
         self._past_pauses_s = 0.0
@@ -67,11 +65,12 @@ class ProviderLimiter:
         Raises:
             ProviderQueueTimeout: None came free in time.
         """
-        waited_s = await self._acquire()
+        counts = self.calls.here()
+        waited_s = await self._acquire(counts)
         try:
             yield waited_s
         finally:
-            self._release()
+            self._release(counts)
 
     def pause(self, seconds: float) -> None:
         """Let nobody send for so long from now; a longer pause that is on already stays."""
@@ -79,7 +78,8 @@ class ProviderLimiter:
         if now_s >= self._pause_until_s:
             self._past_pauses_s += self._pause_until_s - self._pause_since_s
             self._pause_since_s, self._pause_until_s = now_s, now_s
-            self._pauses += 1
+            for counts in self.calls.here():
+                counts.pauses += 1
         self._pause_until_s = max(self._pause_until_s, now_s + seconds)
 
     async def unpaused(self) -> None:
@@ -88,26 +88,17 @@ class ProviderLimiter:
             await self._clock.sleep(left_s)
 
     def metrics(self) -> ProviderMetrics:
-        """What the limiter knows; the counts of attempts and tokens are left at zero."""
-        return ProviderMetrics(
-            limit=self._limit,
-            queue_timeout_s=self._queue_timeout_s,
-            request_count=self._requests,
-            queue_timeout_count=self._timeouts,
-            active=self._active,
-            max_active=self._max_active,
-            total_queue_wait_s=self._total_wait_s,
-            max_queue_wait_s=self._max_wait_s,
-            paused_count=self._pauses,
-        )
+        """Of every call so far."""
+        return self.calls.metrics()
 
-    async def _acquire(self) -> float:
-        self._requests += 1
+    async def _acquire(self, counts: tuple[CallCounts, ...]) -> float:
+        for each in counts:
+            each.requests += 1
         if self._active < self._limit and not self._queue:
-            self._occupy()
+            self._occupy(counts)
             return 0.0
         now_s = self._clock.monotonic_s()
-        waiter = _Waiter(since_s=now_s, paused_before_s=self._paused_s(now_s))
+        waiter = _Waiter(since_s=now_s, paused_before_s=self._paused_s(now_s), counts=counts)
         self._queue.append(waiter)
         arrived = False
         try:
@@ -120,8 +111,8 @@ class ProviderLimiter:
             if not arrived:
                 self._abandon(waiter)
         waited_s = self._clock.monotonic_s() - waiter.since_s
-        self._total_wait_s += waited_s
-        self._max_wait_s = max(self._max_wait_s, waited_s)
+        for each in counts:
+            each.waited(waited_s)
         if waiter.turn is _Turn.EXPIRED:
             raise ProviderQueueTimeout(
                 f"none of {self._limit} provider slots came free in {self._queue_timeout_s:g} s; "
@@ -135,7 +126,8 @@ class ProviderLimiter:
             await self._clock.sleep(left_s)
         if waiter.turn is _Turn.WAITING:
             self._queue.remove(waiter)
-            self._timeouts += 1
+            for counts in waiter.counts:
+                counts.queue_timeouts += 1
             waiter.turn = _Turn.EXPIRED
             waiter.settled.set()
 
@@ -150,21 +142,24 @@ class ProviderLimiter:
         """All pauses so far."""
         return self._past_pauses_s + min(now_s, self._pause_until_s) - self._pause_since_s
 
-    def _occupy(self) -> None:
+    def _occupy(self, counts: tuple[CallCounts, ...]) -> None:
         self._active += 1
-        self._max_active = max(self._max_active, self._active)
+        for each in counts:
+            each.begin()
 
-    def _release(self) -> None:
+    def _release(self, counts: tuple[CallCounts, ...]) -> None:
         self._active -= 1
         while self._queue and self._active < self._limit:
             waiter = self._queue.popleft()
             waiter.turn = _Turn.GRANTED
-            self._occupy()
+        for each in counts:
+            each.active -= 1
+            self._occupy(waiter.counts)
             waiter.settled.set()
 
     def _abandon(self, waiter: _Waiter) -> None:
         """The caller was cancelled in the queue, or just as its slot came."""
         if waiter.turn is _Turn.GRANTED:
-            self._release()
+            self._release(waiter.counts)
         elif waiter.turn is _Turn.WAITING:
             self._queue.remove(waiter)

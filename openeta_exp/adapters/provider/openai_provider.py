@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from openeta_exp.adapters.provider.call_counts import CallCounts
 from openeta_exp.adapters.provider.endpoint import ChatEndpoint, EndpointConfig
 from openeta_exp.adapters.provider.failures import Failure, FailureClass, cut, unusable
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
@@ -22,6 +23,7 @@ from openeta_exp.domain.model import (
 )
 from openeta_exp.errors import ProviderError, ProviderQuotaError, ProviderReplyError
 from openeta_exp.ports.clock import Clock
+from openeta_exp.ports.provider import CallScope
 from openeta_exp.wire.openai_chat import ChatReply
 
 MAX_BACKOFF_S = 30.0
@@ -37,6 +39,7 @@ class _Call:
 
     Attributes:
         at: The endpoint to ask next.
+        counts: Where it counts.
         latency_s: Of the last request alone, without waits between attempts.
         hopeless: Endpoints this call will not ask again.
         failed: Endpoints that failed in this call.
@@ -45,7 +48,8 @@ class _Call:
 
     request: ModelRequest
     at: Endpoint
-    queue_wait_s: float = 0.0
+    counts: tuple[CallCounts, ...]
+    queue_wait_s: float
     latency_s: float = 0.0
     usage: TokenUsage = field(default_factory=TokenUsage)
     attempts: int = 0
@@ -59,8 +63,8 @@ class OpenAiProvider:
 
     Whichever endpoint answered last is asked first (sticky). A call holds one slot of the
     limiter over all its attempts. A 429 pauses every caller until Retry-After, unless this call
-    can go to the other endpoint instead. `metrics().fallback_count` counts the answers that came
-    from the fallback.
+    can go to the other endpoint instead. Calls are counted by the limiter, together with those of
+    every provider that shares it; `fallback_count` counts the answers that came from the fallback.
     """
 
     def __init__(
@@ -96,14 +100,10 @@ class OpenAiProvider:
         self._rng = rng or random.Random()
         self._meter = meter
         self._preferred = Endpoint.PRIMARY
-        self._attempts = 0
-        self._retries = 0
-        self._fallbacks = 0
-        self._usage_by_role: dict[ModelRole, TokenUsage] = {}
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         async with self._limiter.slot() as queue_wait_s:
-            return await self._answer(_Call(request, self._preferred, queue_wait_s))
+            return await self._answer(self._call(request, queue_wait_s))
 
     async def ping(self) -> str:
         request = ModelRequest(
@@ -112,7 +112,7 @@ class OpenAiProvider:
             max_output_tokens=1,
         )
         async with self._limiter.slot():
-            call = _Call(request, self._preferred)
+            call = self._call(request, 0.0)
             while True:
                 reply = await self._send(call)
                 if isinstance(reply, ChatReply):
@@ -121,18 +121,17 @@ class OpenAiProvider:
                 await self._after(call, reply)
 
     def metrics(self) -> ProviderMetrics:
-        return self._limiter.metrics().model_copy(
-            update={
-                "attempts": self._attempts,
-                "retries": self._retries,
-                "fallback_count": self._fallbacks,
-                "usage_by_role": dict(self._usage_by_role),
-            }
-        )
+        return self._limiter.metrics()
+
+    def scope(self) -> CallScope:
+        return self._limiter.calls.scope()
 
     async def aclose(self) -> None:
         for endpoint in self._endpoints.values():
             await endpoint.aclose()
+
+    def _call(self, request: ModelRequest, queue_wait_s: float) -> _Call:
+        return _Call(request, self._preferred, self._limiter.calls.here(), queue_wait_s)
 
     async def _answer(self, call: _Call) -> ModelReply:
         while True:
@@ -155,8 +154,9 @@ class OpenAiProvider:
         if self._meter is not None:
             # From here on the attempt counts, also if it is cancelled on its way.
             call.hold = self._meter.hold(call.request, max_images=max_images)
-        self._attempts += 1
-        self._retries += call.attempts > 0
+        for counts in call.counts:
+            counts.attempts += 1
+            counts.retries += call.attempts > 0
         call.attempts += 1
         began_s = self._clock.monotonic_s()
         outcome = await endpoint.send(call.request, max_images=max_images)
@@ -175,12 +175,13 @@ class OpenAiProvider:
             usage = await self._estimators[call.at].usage(call.request, reply.text)
         self._settle(call, usage)
         call.usage += usage
-        role = call.request.role
-        self._usage_by_role[role] = self._usage_by_role.get(role, TokenUsage()) + usage
+        for counts in call.counts:
+            counts.charge(call.request.role, usage)
 
     def _accept(self, call: _Call, reply: ChatReply) -> ModelReply:
         self._preferred = call.at
-        self._fallbacks += call.at is Endpoint.FALLBACK
+        for counts in call.counts:
+            counts.fallbacks += call.at is Endpoint.FALLBACK
         return ModelReply(
             text=reply.text,
             usage=call.usage,

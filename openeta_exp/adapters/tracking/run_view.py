@@ -142,7 +142,7 @@ def sum_up(
         interval=wilson,
         duration_s=batch.duration_s,
         interrupted=ended is None or ended.interrupted,
-        provider=None if ended is None else ended.provider,
+        provider=batch.provider,
     )
     values = summary_values(summary, failed=failed)
     return BatchPage(
