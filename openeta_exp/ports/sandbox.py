@@ -17,7 +17,7 @@ class SandboxLimits:
     duration_s: float = 10.0
     memory_bytes: int = 256 * 1024 * 1024
     output_characters: int = 20_000
-    """Of what is printed, and of the value that is returned."""
+    """Of what is printed, and of the value that is returned; a longer value is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,8 @@ class SandboxRun:
     """What came of a piece of Python.
 
     Attributes:
-        value: Of the last expression, as JSON; None if it has none.
+        value: Of the last expression, as JSON, or as the text Python writes for it where JSON has
+            no form for it; None if there is no such expression.
         printed: What it wrote, cut at the limit.
         code: None if it ran to its end, else why not (`python_error`, `sandbox_timeout`,
             `sandbox_memory`, `sandbox_limit`, `sandbox_crashed`, `sandbox_forbidden`,
