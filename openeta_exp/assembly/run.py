@@ -26,8 +26,8 @@ from openeta_exp.domain.lineage import GenerationRecord
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.domain.supervision import OnNeedHuman
 from openeta_exp.engine.batch import Observers
-from openeta_exp.engine.episode import AgentTools, EpisodeWorld
 from openeta_exp.engine.calls import counting
+from openeta_exp.engine.episode import AgentTools, EpisodeWorld
 from openeta_exp.engine.experiment import BatchPlan, RunReport, run_experiment
 from openeta_exp.engine.pause import KeepPaused
 from openeta_exp.engine.resume import reconcile

@@ -30,9 +30,9 @@ class _Waiter:
 
     since_s: float
     paused_before_s: float
+    counts: tuple[CallCounts, ...]
     turn: _Turn = _Turn.WAITING
     settled: anyio.Event = field(default_factory=anyio.Event)
-    counts: tuple[CallCounts, ...]
 
 
 class ProviderLimiter:
@@ -50,10 +50,10 @@ class ProviderLimiter:
         self._limit = limit
         self._queue_timeout_s = queue_timeout_s
         self._clock = clock
-        self._queue: deque[_Waiter] = deque()
-        self._active = 0
         self.calls = CallCounter(limit=limit, queue_timeout_s=queue_timeout_s)
         """Of everybody who shares the limiter."""
+        self._queue: deque[_Waiter] = deque()
+        self._active = 0
         self._pause_since_s = 0.0
         self._pause_until_s = 0.0
         self._past_pauses_s = 0.0
@@ -149,11 +149,11 @@ class ProviderLimiter:
 
     def _release(self, counts: tuple[CallCounts, ...]) -> None:
         self._active -= 1
+        for each in counts:
+            each.active -= 1
         while self._queue and self._active < self._limit:
             waiter = self._queue.popleft()
             waiter.turn = _Turn.GRANTED
-        for each in counts:
-            each.active -= 1
             self._occupy(waiter.counts)
             waiter.settled.set()
 
