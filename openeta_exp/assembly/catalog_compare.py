@@ -277,7 +277,7 @@ def _result(
         scenarios=len(expansion.rows) // asked.repeats,
         repeats=asked.repeats,
         policies=tuple(
-            compared_policy(each.arm, field.identities[each.name], outcomes[each.name])
+            compared_policy(each.arm, field.identities[each.name], expansion, outcomes[each.name])
             for each in field.in_order
         ),
         contrasts=contrasts,

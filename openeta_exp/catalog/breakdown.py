@@ -10,8 +10,10 @@ from pydantic import JsonValue
 
 from openeta_exp.catalog.expansion import Expansion, ScenarioRow
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult, says_something
+from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.record import digest
-from openeta_exp.statistics.intervals import Interval, newcombe
+from openeta_exp.statistics.clustered_intervals import clustered_newcombe, effective_size
+from openeta_exp.statistics.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,8 @@ class Cell:
 
     Attributes:
         excluded: Pairs without a verdict on at least one side.
+        scenarios: That were asked of both arms, however often.
+        size: How many independent pairs the pairs are worth, see `effective_size`.
     """
 
     both: int
@@ -27,15 +31,12 @@ class Cell:
     candidate_only: int
     neither: int
     excluded: int
+    scenarios: int
+    size: float
 
     @property
     def pairs(self) -> int:
         return self.both + self.baseline_only + self.candidate_only + self.neither
-
-    @property
-    def asked(self) -> int:
-        """Pairs that ended, with or without a verdict."""
-        return self.pairs + self.excluded
 
     @property
     def effect(self) -> float | None:
@@ -45,14 +46,15 @@ class Cell:
         return (self.candidate_only - self.baseline_only) / self.pairs
 
     def interval(self, *, level: float = 0.95) -> Interval | None:
-        """Newcombe's, for the effect."""
+        """Newcombe's, for the effect; the scenario is the unit."""
         if not self.pairs:
             return None
-        return newcombe(
+        return clustered_newcombe(
             self.candidate_only,
             self.baseline_only,
             both=self.both,
             neither=self.neither,
+            size=self.size,
             level=level,
         )
 
@@ -156,19 +158,20 @@ class Breakdown:
 
     def _cell(self, members: Sequence[int]) -> Cell:
         counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
-        excluded = 0
+        judged: list[PairKey] = []
         for index in members:
-            _, before, after = self._pairs[index]
+            row, before, after = self._pairs[index]
             if says_something(before) and says_something(after):
                 counts[before.success, after.success] += 1
-            else:
-                excluded += 1
+                judged.append(row.pair_key.unit)
         return Cell(
             both=counts[True, True],
             baseline_only=counts[True, False],
             candidate_only=counts[False, True],
             neither=counts[False, False],
-            excluded=excluded,
+            excluded=len(members) - len(judged),
+            scenarios=len({self._pairs[index][0].pair_key.unit for index in members}),
+            size=effective_size(judged),
         )
 
 

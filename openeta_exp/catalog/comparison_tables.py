@@ -23,7 +23,7 @@ from openeta_exp.domain.policy_comparison import (
     ParameterRow,
     SweepCurve,
 )
-from openeta_exp.statistics.intervals import wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 
 _MOST_VALUES = 40
 """A parameter with more is drawn from a range; a row for each value would show single episodes."""
@@ -33,7 +33,7 @@ _MOST_MAPS = 6
 def parameter_rows(breakdown: Breakdown) -> tuple[ParameterRow, ...]:
     """Every parameter with few values, at each of them.
 
-    One whose every value occurs once, such as a seed, would show single episodes only.
+    One whose every value occurs in one scenario, such as a seed, would show single scenarios only.
     """
     groups: dict[str, list[ValueCell]] = {}
     for each in breakdown.by_parameter():
@@ -41,7 +41,7 @@ def parameter_rows(breakdown: Breakdown) -> tuple[ParameterRow, ...]:
     return tuple(
         _row(each)
         for group in groups.values()
-        if len(group) <= _MOST_VALUES and any(each.cell.asked > 1 for each in group)
+        if len(group) <= _MOST_VALUES and any(each.cell.scenarios > 1 for each in group)
         for each in group
     )
 
@@ -129,12 +129,18 @@ def curves(
 
 
 def compared_policy(
-    arm: Arm, identity: JsonObject, outcomes: Sequence[EpisodeOutcome]
+    arm: Arm, identity: JsonObject, expansion: Expansion, outcomes: Sequence[EpisodeOutcome]
 ) -> ComparedPolicy:
-    """One arm on all episodes that ended."""
+    """One arm on all episodes that ended.
+
+    Args:
+        outcomes: Of the expansion's episodes, under their labels there.
+    """
+    rows = expansion.by_episode()
     results = [each for each in outcomes if says_something(each)]
     successes = sum(each.success for each in results)
-    interval = wilson(successes, len(results))
+    scenarios = [rows[str(each.episode_id)].pair_key.unit for each in results]
+    interval = clustered_wilson(successes, scenarios)
     latencies = [each for each in map(_latency, results) if each is not None]
     return ComparedPolicy(
         name=arm.label,

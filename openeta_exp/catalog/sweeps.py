@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from openeta_exp.catalog.expansion import Expansion, ScenarioRow
 from openeta_exp.catalog.outcomes import benchmark_evidence
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
-from openeta_exp.statistics.intervals import Interval, wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
+from openeta_exp.statistics.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class LevelPoint:
             these count. At the neutral level there is nothing to change, and all count.
         unexposed: Episodes that ended before it, or that it did not change.
         broken: Episodes without a verdict.
-        interval: Wilson, of the success rate among the exposed.
+        interval: Wilson, of the success rate among the exposed; the scenario is the unit.
     """
 
     level: float
@@ -74,15 +75,17 @@ _Ended = tuple[ScenarioRow, EpisodeOutcome]
 
 def _point(level: float, ended: Sequence[_Ended], *, confidence: float) -> LevelPoint:
     results = [(row, each) for row, each in ended if isinstance(each, EpisodeResult)]
-    exposed = [each for row, each in results if _exposed(row, each)]
-    successes = sum(each.success for each in exposed)
+    exposed = [(row, each) for row, each in results if _exposed(row, each)]
+    successes = sum(each.success for _, each in exposed)
     return LevelPoint(
         level=level,
         exposed=len(exposed),
         successes=successes,
         unexposed=len(results) - len(exposed),
         broken=len(ended) - len(results),
-        interval=wilson(successes, len(exposed), level=confidence),
+        interval=clustered_wilson(
+            successes, [row.pair_key.unit for row, _ in exposed], level=confidence
+        ),
     )
 
 

@@ -120,7 +120,8 @@ class ParameterRow(Record):
     counts: PairCounts
     low: float | None
     high: float | None
-    """95 % Newcombe interval of the difference; None without pairs."""
+    """95 % Newcombe interval of the difference; None without pairs. It counts scenarios, not
+    their repeats."""
 
 
 class HeatMapTable(Record):
@@ -146,7 +147,10 @@ class FlippedEpisode(Record):
 
 
 class LevelRow(Record):
-    """Success at one level of a perturbation, among the episodes it took place in."""
+    """Success at one level of a perturbation, among the episodes it took place in.
+
+    The interval is Wilson's at 95 %. It counts scenarios, not their repeats.
+    """
 
     level: float
     exposed: int
@@ -180,7 +184,8 @@ class ComparedPolicy(Record):
     """Ended without a verdict, or was solved at reset."""
     low: float
     high: float
-    """95 % Wilson interval of the success rate among those with a verdict."""
+    """95 % Wilson interval of the success rate among those with a verdict. It counts scenarios,
+    not their repeats."""
     mean_steps: float | None
     answer_p50_s: float | None
     answer_p95_s: float | None

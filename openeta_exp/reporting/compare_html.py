@@ -22,6 +22,7 @@ from openeta_exp.reporting.compare_view import (
     ending_words,
     pair_words,
     rate_words,
+    repeats_words,
     scenario_words,
     stamps,
     value_words,
@@ -48,13 +49,13 @@ def compare_page(result: PolicyComparison) -> str:
         *(f"<p class='verdict reject'><b>{escape(each)}</b></p>" for each in stamps(result)),
         f"<div class='verdict {'' if result.ok else 'reject'}'><p>"
         f"<b>{escape(ending_words(result))}</b> (exit code {result.exit_code})</p></div>",
-        *section("Policies", _policies(result)),
+        *section("Policies", _policies(result), note=repeats_words(result)),
         *(each for contrast in result.contrasts for each in _contrast(contrast)),
         *section(
             "Levels",
             "".join(_curves(result.curves)),
             note="Episodes that ended before the perturbation, or that it did not change, are "
-            "left out. Bars are 95 % Wilson intervals.",
+            "left out. Bars are 95 % Wilson intervals, which count scenarios, not repeats.",
         ),
         *section("Checks", _checks(result.checks)),
         *section("How it was set up", _setup(result)),
@@ -96,7 +97,10 @@ def _contrast(contrast: Contrast) -> Iterable[str]:
     if len(contrast.tasks) > 1:
         yield _tasks(contrast)
     if contrast.parameters:
-        yield "<p class='muted'>By parameter value, with 95 % Newcombe intervals.</p>"
+        yield (
+            "<p class='muted'>By parameter value, with 95 % Newcombe intervals, which count "
+            "scenarios, not repeats.</p>"
+        )
         yield _parameters(contrast)
     for each in contrast.heat_maps:
         yield heat_map(each)

@@ -52,6 +52,8 @@ def compare_view(result: PolicyComparison, *, folder: Path) -> RenderableType:
     parts += [Text(each, style="yellow") for each in stamps(result)]
     parts += [Text(f"warning: {each}", style="yellow") for each in result.warnings]
     parts.append(_policies(result.policies))
+    if repeats_words(result):
+        parts.append(Text(repeats_words(result), style="dim"))
     for contrast in result.contrasts:
         parts += _contrast(contrast)
     if result.curves:
@@ -98,6 +100,13 @@ def rate_words(policy: ComparedPolicy) -> str:
         return f"- ({policy.broken} broken)"
     words = f"{100 * policy.rate:.0f} % ({100 * policy.low:.0f} to {100 * policy.high:.0f} %)"
     return f"{words}, {policy.broken} broken" if policy.broken else words
+
+
+def repeats_words(result: PolicyComparison) -> str:
+    """What the intervals of rates count; empty where scenarios and episodes are the same."""
+    if result.repeats == 1:
+        return ""
+    return "A scenario that is run again counts once in the intervals of rates."
 
 
 def answer_words(policy: ComparedPolicy) -> str:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.statistics.roots import falling_root
 
 
@@ -37,7 +38,7 @@ def normal_quantile(probability: float) -> float:
 def require_counts(wins: int, losses: int, *, pairs: int) -> None:
     """Raises: ValueError: If the counts cannot come from one set of pairs."""
     if min(wins, losses) < 0 or wins + losses > pairs:
-        raise ValueError(f"{wins} wins and {losses} losses do not fit in {pairs} pairs")
+        raise ValueError(f"{wins} wins and {losses} losses do not fit in {counted(pairs, 'pair')}")
 
 
 def wilson(successes: int, attempts: int, *, level: float = 0.95) -> Interval:
@@ -45,14 +46,18 @@ def wilson(successes: int, attempts: int, *, level: float = 0.95) -> Interval:
     require_counts(successes, 0, pairs=attempts)
     if attempts == 0:
         return Interval(0.0, 1.0, level)
+    return score_interval(successes / attempts, attempts, level=level)
+
+
+def score_interval(rate: float, attempts: float, *, level: float = 0.95) -> Interval:
+    """Wilson's (1927), of a rate seen in so many independent attempts, whole or not."""
     z = normal_quantile((1 + level) / 2)
-    rate = successes / attempts
     shrink = 1 + z * z / attempts
     centre = (rate + z * z / (2 * attempts)) / shrink
     margin = z * math.sqrt(rate * (1 - rate) / attempts + z * z / (4 * attempts**2)) / shrink
     # At the extremes the formula is exact only up to rounding.
-    low = 0.0 if successes == 0 else max(0.0, centre - margin)
-    high = 1.0 if successes == attempts else min(1.0, centre + margin)
+    low = 0.0 if rate == 0 else max(0.0, centre - margin)
+    high = 1.0 if rate == 1 else min(1.0, centre + margin)
     return Interval(low, high, level)
 
 
@@ -109,12 +114,18 @@ def _tango_score(theta: float, wins: int, losses: int, *, pairs: int) -> float:
     return distance / math.sqrt(max(variance, floor)) if distance else 0.0
 
 
-def newcombe(wins: int, losses: int, *, both: int, neither: int, level: float = 0.95) -> Interval:
-    """Hybrid score interval of the paired difference, with corrected correlation (method 10)."""
+def newcombe(
+    wins: float, losses: float, *, both: float, neither: float, level: float = 0.95
+) -> Interval:
+    """Hybrid score interval of the paired difference, with corrected correlation (method 10 of
+    Newcombe 1998).
+
+    Counts need not be whole; `clustered_intervals` says where they are not.
+    """
     pairs = wins + losses + both + neither
-    candidate = wilson(both + wins, pairs, level=level)
-    baseline = wilson(both + losses, pairs, level=level)
     candidate_rate, baseline_rate = (both + wins) / pairs, (both + losses) / pairs
+    candidate = score_interval(candidate_rate, pairs, level=level)
+    baseline = score_interval(baseline_rate, pairs, level=level)
     effect = candidate_rate - baseline_rate
     correlation = _corrected_correlation(wins, losses, both=both, neither=neither)
 
@@ -129,7 +140,7 @@ def newcombe(wins: int, losses: int, *, both: int, neither: int, level: float = 
     )
 
 
-def _corrected_correlation(wins: int, losses: int, *, both: int, neither: int) -> float:
+def _corrected_correlation(wins: float, losses: float, *, both: float, neither: float) -> float:
     pairs = wins + losses + both + neither
     margins = (both + wins) * (losses + neither) * (both + losses) * (wins + neither)
     if margins == 0:

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from openeta_exp.catalog.breakdown import Breakdown
-from openeta_exp.catalog.comparison_tables import compared_policy
-from openeta_exp.catalog.expansion import Expansion
+from openeta_exp.catalog.comparison_tables import compared_policy, parameter_rows
+from openeta_exp.catalog.expansion import Expansion, expand
 from openeta_exp.catalog.pool import WorkerPool
 from openeta_exp.catalog.sweeps import sweep_curves
 from openeta_exp.domain.episode import (
@@ -21,7 +21,7 @@ from openeta_exp.domain.episode import (
 from openeta_exp.domain.identity import ExecutionId, SessionId
 from openeta_exp.domain.stop import FailureClass
 from tests import batches
-from tests.catalog.catalogs import ARM, policy, runner_on, running, toy
+from tests.catalog.catalogs import ARM, policy, runner_on, running, toy, toy_catalog
 
 pytestmark = pytest.mark.anyio
 
@@ -150,8 +150,59 @@ async def test_a_pair_that_was_solved_at_reset_is_no_flip_and_no_episode_of_a_po
     assert list(breakdown.flips()) == []
     cells = [each.cell for each in breakdown.by_parameter() if each.parameter == "y"]
     assert sum(cell.excluded for cell in cells) == 6
-    policy = compared_policy(batches.arm("weak"), {}, [*idle[:2], *strong[2:]])
+    policy = compared_policy(batches.arm("weak"), {}, expansion, [*idle[:2], *strong[2:]])
     assert (policy.episodes, policy.verdicts, policy.rate) == (6, 4, 1.0)
+
+
+async def test_no_interval_takes_repeats_of_a_scenario_for_more_scenarios(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    weakened = {"type": "scale_actuator", "target": "motor", "at_step": 0, "levels": [1.0, 0.5]}
+    catalog = toy_catalog(tmp_path, task={"max_steps": 9}, scenarios={"perturbations": [weakened]})
+    tables = []
+    for repeats in (1, 5):
+        expansion = expand(catalog, repeats=repeats)
+        strong, weak = await outcomes_of(pool, expansion, 9.0, 4.0)
+        breakdown = Breakdown(expansion, baseline=strong, candidate=weak)
+        policy_row = compared_policy(batches.arm("weak"), {}, expansion, weak)
+        levels = [(row.exposed, row.interval) for row in sweep_curves(expansion, weak)[0].points]
+        cells = [(each.cell.pairs, each.cell.interval()) for each in breakdown.by_parameter()]
+        tables.append((policy_row, levels, cells, parameter_rows(breakdown)))
+    (once, levels, cells, rows), (again, levels_again, cells_again, rows_again) = tables
+
+    assert again.episodes == 5 * once.episodes
+    assert 0 < once.successes < once.episodes
+    assert (again.low, again.high) == (once.low, once.high)
+    assert levels_again == [(5 * exposed, interval) for exposed, interval in levels]
+    assert len({interval for _, interval in cells}) > 1
+    for (pairs, interval), (pairs_again, interval_again) in zip(cells, cells_again, strict=True):
+        assert interval is not None
+        assert interval_again is not None
+        assert pairs_again == 5 * pairs
+        assert (interval_again.low, interval_again.high) == pytest.approx(
+            (interval.low, interval.high)
+        )
+    assert [row.value for row in rows_again] == [row.value for row in rows]
+
+
+async def test_a_parameter_with_another_value_in_every_scenario_has_no_rows_whatever_its_repeats(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    catalog = toy_catalog(
+        tmp_path,
+        scenarios={
+            "params": {
+                "x": {"range": [-0.8, 0.8], "steps": 3},
+                "y": {"range": [0.2, 0.2], "steps": 1},
+            }
+        },
+    )
+    expansion = expand(catalog, repeats=2)
+    strong, weak = await outcomes_of(pool, expansion, 9.0, 1.0)
+    breakdown = Breakdown(expansion, baseline=strong, candidate=weak)
+
+    assert [each.cell.pairs for each in breakdown.by_parameter()] == [2, 2, 2]
+    assert parameter_rows(breakdown) == ()
 
 
 async def test_hundreds_of_null_episodes_take_seconds(tmp_path: Path) -> None:

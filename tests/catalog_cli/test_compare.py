@@ -20,6 +20,7 @@ from openeta_exp.composition import compose_settings
 from openeta_exp.domain.event import ComparisonEnded, ComparisonPlanned, EpisodeStarted
 from openeta_exp.domain.policy_comparison import Ending, Standing
 from openeta_exp.errors import SettingsError
+from openeta_exp.statistics.intervals import wilson
 from openeta_exp.wire.vla_eval import Frame
 from tests.adapters.policy.hostile_server import Session, serving
 from tests.catalog_cli.comparing import STRONG, WEAK, compare, toy_catalog
@@ -238,7 +239,9 @@ def test_a_bad_server_leaves_a_partial_result_that_the_same_command_completes(
     assert complete.episodes["served"] == 24 + 6
 
 
-def test_repeats_of_a_scenario_are_one_observation(tmp_path: Path) -> None:
+def test_repeats_of_a_scenario_are_one_observation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     toy_catalog(tmp_path)
 
     found = compare(tmp_path, *WEAK, *STRONG, "catalog.repeats=2")
@@ -248,6 +251,12 @@ def test_repeats_of_a_scenario_are_one_observation(tmp_path: Path) -> None:
     assert found.contrast.standing is Standing.BETTER
     assert found.contrast.difference is not None
     assert found.contrast.difference.method == "clustered"
+    strong = found.result.policies[1]
+    once = wilson(strong.successes // 2, 24)
+    assert (strong.low, strong.high) == (once.low, once.high)
+    counts_once = "A scenario that is run again counts once in the intervals of rates."
+    assert counts_once in capsys.readouterr().out
+    assert counts_once in (found.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_gate_that_may_stop_early_leaves_out_what_cannot_matter(tmp_path: Path) -> None:
