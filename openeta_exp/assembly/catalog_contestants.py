@@ -71,7 +71,7 @@ async def gather_contestants(
     }
     for name, policy in settings.policies.items():
         if isinstance(policy, PlannerPolicySettings):
-            arms[name] = _planner_arm(settings, name, common)
+            arms[name] = planner_arm(settings, name, common)
             runs[name], calls[name] = await _planner(
                 settings, world, store, stack, arms[name], meter=meter
             )
@@ -121,7 +121,15 @@ def _policy(world: CatalogWorld, recipe: PolicyRecipe, arm: Arm) -> RunEpisode:
     return run
 
 
-def _planner_arm(settings: ExperimentSettings, name: str, common: JsonObject) -> Arm:
+def planner_arm(settings: ExperimentSettings, name: str, common: JsonObject) -> Arm:
+    """Who the configured planner is: all that decides what it does, and the tree it starts from.
+
+    Args:
+        common: What all arms have in common.
+
+    Raises:
+        ArtifactError: The baseline tree has broken files.
+    """
     tree = baseline_tree(settings).content_digest
     identity: JsonObject = {"planner": behaviour(settings), "tree": tree}
     return Arm(

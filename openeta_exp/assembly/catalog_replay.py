@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pydantic import JsonValue
 
@@ -14,12 +14,27 @@ from openeta_exp.domain.record import Record
 from openeta_exp.settings.catalog import (
     CallablePolicySettings,
     EmbeddedCatalogSettings,
+    PlannerPolicySettings,
     PolicySettings,
     VlaEvalPolicySettings,
 )
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.wire.override_text import override_text
 
+PLANNER_SECTIONS = (
+    "approvement",
+    "agent",
+    "sandbox",
+    "simulator",
+    "perception",
+    "provider",
+    "planner",
+    "baseline",
+)
+"""Settings that decide what a planner's episode does. `on_need_human` does too, and is always the
+same in a comparison."""
+_FROM_ENVIRONMENT = ("sam3_url", "anygrasp_url")
+"""Fields that conf/ fills in if nothing is said of them."""
 _PLAIN = re.compile(r"(?!(?i:null|true|false|nan|inf)$)[A-Za-z_/][A-Za-z0-9_./-]*")
 """A text that Hydra reads as itself."""
 _NOT_REPEATED = {"kind", "path"}
@@ -30,14 +45,18 @@ _LONGEST_ID = 80
 def replay_command(
     settings: ExperimentSettings, episode_id: str, *, layout: ComparisonLayout
 ) -> str:
-    """A shell command, for the directory this one was started in.
+    """A shell command, for the directory and the environment this one was started in.
 
     It has an experiment of its own, so that both policies run again, and runs the checks too.
+    Whatever decides what an episode does is part of it, so the arms are the same. A tree of the
+    registry is the exception: it is what is validated there when the command runs.
     """
     words = [
         "python -m openeta_exp command=compare",
         *_catalog(settings, layout),
         *(word for name, policy in settings.policies.items() for word in _policy(name, policy)),
+        *_planner(settings),
+        *_places(settings),
         f"episodes=[{_value(episode_id)}]",
         f"experiment_id={settings.experiment_id[:_LONGEST_ID].removesuffix(_REPLAY)}{_REPLAY}",
         "fresh=true",
@@ -71,13 +90,47 @@ def _policy(name: str, policy: PolicySettings) -> Iterator[str]:
     yield from _fields(name, policy, leave_out=left)
 
 
-def _fields(prefix: str, section: Record, *, leave_out: set[str]) -> Iterator[str]:
-    """Overrides for whatever is not at its default."""
+def _planner(settings: ExperimentSettings) -> Iterator[str]:
+    """What a planner among the arms plans with, sees and may do."""
+    if not any(isinstance(each, PlannerPolicySettings) for each in settings.policies.values()):
+        return
+    for name in PLANNER_SECTIONS:
+        section: Record = getattr(settings, name)
+        kind, usual = (getattr(each, "kind", None) for each in (section, _default(name)))
+        if kind != usual:
+            yield f"{name}={kind}"
+        yield from _fields(name, section, leave_out={"kind"}, always=_FROM_ENVIRONMENT)
+
+
+def _default(section: str) -> Record:
+    found = ExperimentSettings.model_fields[section].get_default(call_default_factory=True)
+    assert isinstance(found, Record), "every section of a planner has a default"
+    return found
+
+
+def _places(settings: ExperimentSettings) -> Iterator[str]:
+    """Where results go, and the registry from which a baseline may come."""
+    for name in ("output_root", "registry_root"):
+        if getattr(settings, name) != ExperimentSettings.model_fields[name].default:
+            yield f"{name}={_value(str(getattr(settings, name)))}"
+
+
+def _fields(
+    prefix: str,
+    section: Record,
+    *,
+    leave_out: Collection[str],
+    always: Collection[str] = (),
+) -> Iterator[str]:
+    """Overrides for whatever is not at its default.
+
+    Args:
+        always: Fields to state at their default too.
+    """
     given = section.model_dump(mode="json")
     for name, field in type(section).model_fields.items():
-        if name in leave_out or getattr(section, name) == field.get_default(
-            call_default_factory=True
-        ):
+        usual = getattr(section, name) == field.get_default(call_default_factory=True)
+        if name in leave_out or (usual and name not in always):
             continue
         yield f"{prefix}.{name}={_value(given[name])}"
 
