@@ -60,7 +60,7 @@ def test_preflight_asks_every_service_and_forecasts_what_is_still_to_run(folder:
     assert (bounded["episodes"], bounded["measured"], bounded["tokens"]) == (3, False, 3_000_000)
     assert (measured["episodes"], measured["measured"], measured["basis_episodes"]) == (2, True, 1)
     assert "1 of 3 episodes of the manifest ended before" in after.stderr
-    written = folder / "outputs/experiments/experiment/generations/000/train/result.json"
+    [written] = folder.glob("outputs/experiments/*/generations/000/train-selected-*/result.json")
     [one] = parse_batch_result(written.read_bytes(), source=str(written)).outcomes
     assert measured["tokens"] == 2 * one.usage.tokens.total_tokens > 0
 
