@@ -22,12 +22,13 @@ from openeta_exp.assembly.catalog_check import (
 )
 from openeta_exp.assembly.catalog_contestants import Contestants, gather_contestants
 from openeta_exp.assembly.catalog_result import Breakages, Evidence, FirstEpisodes, Tables
+from openeta_exp.assembly.catalog_rows import repeats_of
 from openeta_exp.assembly.catalog_world import (
     CatalogWorld,
     catalog_of,
     open_catalog,
     read_expansion,
-    repeats_of,
+    rows_source,
 )
 from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.run import experiment_store
@@ -78,7 +79,7 @@ class _Asked:
 def compare(settings: ExperimentSettings, command: CompareSettings) -> int:
     """Run what is missing, judge, report; see `domain.policy_comparison.ending` for the code."""
     expansion = read_expansion(settings)
-    repeats = repeats_of(expansion)
+    repeats = repeats_of(expansion.manifest, source=rows_source(settings))
     asked = _Asked(
         settings=settings,
         command=command,

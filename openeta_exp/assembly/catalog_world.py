@@ -11,6 +11,7 @@ from typing import assert_never
 
 from openeta_exp.adapters.clock import SystemClock
 from openeta_exp.adapters.store.layout import ComparisonLayout
+from openeta_exp.assembly.catalog_rows import repeats_of, require_comparable
 from openeta_exp.catalog.arms import PolicyArm, policy_arm
 from openeta_exp.catalog.environments import expand_manifest
 from openeta_exp.catalog.expansion import Expansion, Tier, expand
@@ -85,10 +86,17 @@ def read_expansion(settings: ExperimentSettings) -> Expansion:
     """The episodes, or those of them that are selected; no simulator is imported.
 
     Raises:
-        CatalogError, ManifestError: With every mistake of the files or of the selection.
+        CatalogError, ManifestError: With every mistake of the files or of the selection, or of
+            rows that cannot be compared.
         SettingsError: A policy needs packages that are not installed.
     """
     _check_extra(settings)
+    expansion = _expansion(settings)
+    repeats_of(expansion.manifest, source=rows_source(settings))
+    return expansion
+
+
+def _expansion(settings: ExperimentSettings) -> Expansion:
     catalog = catalog_of(settings)
     match catalog:
         case FileCatalogSettings():
@@ -99,9 +107,14 @@ def read_expansion(settings: ExperimentSettings) -> Expansion:
                 scenario_sets=catalog.scenario_sets,
                 timeout_s=catalog.timeout_s,
             )
+            return (
+                expansion if settings.episodes is None else _selected(expansion, settings.episodes)
+            )
         case EmbeddedCatalogSettings():
+            manifest = settings.read_manifest()
+            require_comparable(manifest, source=rows_source(settings))
             return expand_manifest(
-                settings.read_manifest(),
+                manifest,
                 max_steps=catalog.max_steps,
                 cameras=catalog.cameras,
                 image_size=catalog.image_size,
@@ -109,7 +122,6 @@ def read_expansion(settings: ExperimentSettings) -> Expansion:
             )
         case _:
             assert_never(catalog)
-    return expansion if settings.episodes is None else _selected(expansion, settings.episodes)
 
 
 def _check_extra(settings: ExperimentSettings) -> None:
@@ -140,23 +152,13 @@ def _selected(expansion: Expansion, episode_ids: tuple[str, ...]) -> Expansion:
     )
 
 
-def repeats_of(expansion: Expansion) -> int:
-    """How often every scenario is run.
-
-    Raises:
-        CatalogError: Not all of them equally often.
-    """
-    counts: dict[tuple[str, str], int] = {}
-    for row in expansion.rows:
-        scenario = (row.env_id, str(row.scenario_digest))
-        counts[scenario] = counts.get(scenario, 0) + 1
-    found = set(counts.values())
-    if len(found) > 1:
-        raise CatalogError(
-            f"scenarios are repeated {sorted(found)} times; a comparison needs every scenario "
-            "equally often"
-        )
-    return found.pop()
+def rows_source(settings: ExperimentSettings) -> str:
+    """The field that says which scenarios there are, as a message names it."""
+    catalog = catalog_of(settings)
+    if isinstance(catalog, FileCatalogSettings):
+        return f"catalog.path = {catalog.path}"
+    path = settings.manifest.path
+    return "manifest.episodes" if path is None else f"manifest.path = {path}"
 
 
 @asynccontextmanager

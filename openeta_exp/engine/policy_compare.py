@@ -28,6 +28,7 @@ from openeta_exp.engine.compare import ComparisonPlan, run_comparison
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.engine.policy_compare_gate import TwoSidedRule
 from openeta_exp.engine.policy_compare_verdict import Judged, judge_all
+from openeta_exp.errors import ManifestError
 
 GENERATION = 0
 POLICY_PHASE = "policy-"
@@ -154,6 +155,7 @@ async def compare_policies(
         may_run: False for a policy that only breaks; what is left of its pairs is not run.
 
     Raises:
+        ManifestError: Two episodes are the same pair.
         StoreError: A fact could not be kept.
     """
     schedule = _schedule(plan)
@@ -280,7 +282,11 @@ def _strict(rule: TwoSidedRule, *, policies: int) -> TwoSidedRule:
 
 
 def _specs(manifest: Manifest) -> Mapping[PairKey, EpisodeSpec]:
-    return {pair_key(spec): spec for spec in manifest.episodes}
+    """Raises: ManifestError: Two episodes would be one pair, and one of them be left out."""
+    found = {pair_key(spec): spec for spec in manifest.episodes}
+    if len(found) < len(manifest.episodes):
+        raise ManifestError("two episodes are the same pair; give one another seed or repeat")
+    return found
 
 
 def _schedule(plan: PolicyComparePlan) -> Schedule:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
+from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import ComparisonEnded, EpisodeEnded
 from openeta_exp.domain.gate import (
@@ -43,6 +44,7 @@ from openeta_exp.engine.policy_compare_gate import (
 )
 from openeta_exp.engine.policy_compare_verdict import judge_all
 from openeta_exp.engine.progress import NoProgress
+from openeta_exp.errors import ManifestError
 from openeta_exp.statistics.gate import judge
 from openeta_exp.statistics.multiplicity import holm
 from tests import batches
@@ -249,6 +251,20 @@ async def test_a_gate_may_end_a_comparison_that_need_not_be_complete() -> None:
     assert found["good"].judged.standing is Standing.BETTER
     assert found["good"].missing == 0
     assert runs(journal) < 2 * 30
+
+
+async def test_two_episodes_that_would_be_one_pair_are_refused_before_one_is_left_out() -> None:
+    of = plan({"a": lambda _: True, "b": lambda _: False})
+    first, *others = of.manifest.episodes
+    short = first.model_copy(
+        update={"episode_id": EpisodeId("short"), "budget": Budget(max_turns=3)}
+    )
+    journal = MemoryJournal()
+
+    with pytest.raises(ManifestError, match="two episodes are the same pair"):
+        await compared(replace(of, manifest=Manifest(episodes=(first, short, *others))), journal)
+
+    assert list(journal.events()) == []
 
 
 async def test_repeats_are_run_side_by_side_and_judged_as_one() -> None:
