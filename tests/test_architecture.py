@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +85,29 @@ def test_nothing_swallows_what_it_cannot_name() -> None:
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
         and not isinstance(node.body[-1], ast.Raise)
+    ]
+
+    assert offenders == []
+
+
+def test_a_count_is_written_with_its_noun_by_the_helper_that_knows_one_from_many() -> None:
+    """A constant is never one, and may be written out."""
+    noun = re.compile(
+        r" (?:(?:more|fresh|valid|earlier|failed|training|canary|held-out|safety|contract) )?"
+        r"(?:pairs|episodes|turns|tokens|tasks|steps|generations|scenarios|cases|policies|resets|"
+        r"targets|violations)\b"
+    )
+    offenders = [
+        f"{module.relative_to(ROOT)}:{text.lineno}: {ast.unparse(count)}{words.value!r}"
+        for module in MODULES
+        for text in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(text, ast.JoinedStr)
+        for count, words in itertools.pairwise(text.values)
+        if isinstance(count, ast.FormattedValue)
+        and not (isinstance(count.value, ast.Name) and count.value.id.isupper())
+        and isinstance(words, ast.Constant)
+        and isinstance(words.value, str)
+        and noun.match(words.value)
     ]
 
     assert offenders == []

@@ -20,6 +20,7 @@ from openeta_exp.catalog.arms import PolicyArm
 from openeta_exp.catalog.checks import check_catalog
 from openeta_exp.catalog.expansion import Expansion
 from openeta_exp.catalog.findings import invalid, suspect, unusable
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.finding import CheckReport, Finding
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.record import Record, digest
@@ -148,8 +149,8 @@ def note_overridden(report: CheckReport) -> CheckReport:
             *report.findings,
             suspect(
                 "invalid_overridden",
-                f"{len(report.invalid)} findings say that this comparison means nothing; "
-                "catalog.allow_invalid=true runs it all the same",
+                f"{counted(len(report.invalid), 'finding says', plural='findings say')} that "
+                "this comparison means nothing; catalog.allow_invalid=true runs it all the same",
             ),
         ]
     )

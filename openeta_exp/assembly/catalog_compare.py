@@ -37,6 +37,7 @@ from openeta_exp.catalog.checks_outcomes import check_outcomes
 from openeta_exp.catalog.checks_reset import hidden_parameters
 from openeta_exp.catalog.comparison_tables import compared_policy, curves
 from openeta_exp.catalog.expansion import Expansion
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.finding import CheckReport
 from openeta_exp.domain.gate import Gate
@@ -124,8 +125,8 @@ def _refuse_fewer_scenarios(asked: _Asked, store: FolderExperimentStore) -> None
     if left_out:
         raise SettingsError(
             f"experiment_id = {asked.settings.experiment_id}: has begun to compare policies on "
-            f"{len(left_out)} episodes that are left out now, the first is {left_out[0]}; use "
-            "another experiment_id, or go back to them"
+            f"{counted(len(left_out), 'episode that is', plural='episodes that are')} left out "
+            f"now, the first is {left_out[0]}; use another experiment_id, or go back to them"
         )
 
 

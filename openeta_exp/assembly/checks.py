@@ -22,12 +22,14 @@ from openeta_exp.assembly.run import batch_plan, episode_world, still_to_run
 from openeta_exp.assembly.splits import read_splits
 from openeta_exp.assembly.world import World, baseline_tree, open_world
 from openeta_exp.domain.artifact import ArtifactTree
-from openeta_exp.domain.episode import CleanupStatus, EpisodeFailure, EpisodeOutcome
+from openeta_exp.domain.counting import counted
+from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
 from openeta_exp.engine.batch import BatchRun, Observers, run_batch
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.preflight import Check, Estimate, estimate, run_checks
 from openeta_exp.errors import InfrastructureError
+from openeta_exp.reporting.capacity_view import CapacityProgress, has_worked
 from openeta_exp.reporting.console import Console
 from openeta_exp.settings.command import PreflightSettings
 from openeta_exp.settings.experiment import ExperimentSettings
@@ -60,7 +62,7 @@ def capacity(settings: ExperimentSettings) -> int:
     manifest = settings.read_manifest()
     console = Console()
     batch = anyio.run(partial(_capacity, settings, manifest, baseline_tree(settings), console))
-    broken = [outcome for outcome in batch.outcomes if _is_broken(outcome)]
+    broken = [outcome for outcome in batch.outcomes if not has_worked(outcome)]
     durations = [outcome.usage.duration_s for outcome in batch.outcomes]
     console.text(
         json.dumps(
@@ -80,14 +82,10 @@ def capacity(settings: ExperimentSettings) -> int:
     )
     if broken:
         raise InfrastructureError(
-            f"{len(broken)} of {len(batch.outcomes)} environments could not be opened, reset and "
-            "closed"
+            f"{len(broken)} of {counted(len(batch.outcomes), 'environment')} could not be "
+            "opened, reset and closed"
         )
     return 0
-
-
-def _is_broken(outcome: EpisodeOutcome) -> bool:
-    return isinstance(outcome, EpisodeFailure) or outcome.cleanup.status is not CleanupStatus.CLOSED
 
 
 async def _capacity(
@@ -114,7 +112,7 @@ async def _capacity(
                 observers=Observers(
                     journal=MemoryJournal(),
                     tracker=NullTracker(),
-                    progress=console,
+                    progress=CapacityProgress(console.note),
                     clock=world.clock,
                 ),
             )
@@ -136,8 +134,9 @@ def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
         console.note(_check_line(check))
     if len(to_run) < len(manifest.episodes):
         console.note(
-            f"{len(manifest.episodes) - len(to_run)} of {len(manifest.episodes)} episodes of the "
-            "manifest ended before; they are not run again and are left out of its forecast"
+            f"{len(manifest.episodes) - len(to_run)} of "
+            f"{counted(len(manifest.episodes), 'episode')} of the manifest ended before: not run "
+            "again, and left out of its forecast"
         )
     for cost in costs:
         for sentence in cost.sentences():
@@ -167,7 +166,7 @@ def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
         + "\n"
     )
     if failed:
-        raise InfrastructureError(f"{len(failed)} of {len(checks)} checks failed")
+        raise InfrastructureError(f"{len(failed)} of {counted(len(checks), 'check')} failed")
     return 0
 
 
@@ -222,10 +221,10 @@ def _check_line(check: Check) -> str:
 def _time_text(time_s: Estimate) -> str:
     if time_s.basis == 0:
         return (
-            f"at most {time_s.wall_s / 3600:,.1f} h by the budgets of {time_s.episodes} episodes; "
-            "no earlier episode to estimate from"
+            f"at most {time_s.wall_s / 3600:,.1f} h by the budgets of "
+            f"{counted(time_s.episodes, 'episode')}; no earlier episode to estimate from"
         )
     return (
-        f"about {time_s.wall_s / 60:,.1f} min for {time_s.episodes} episodes, from "
-        f"{time_s.basis} earlier ones"
+        f"about {time_s.wall_s / 60:,.1f} min for {counted(time_s.episodes, 'episode')}, from "
+        f"{counted(time_s.basis, 'earlier one')}"
     )

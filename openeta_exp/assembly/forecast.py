@@ -14,6 +14,7 @@ from openeta_exp.adapters.supervision import (
 )
 from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.splits import Splits
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import EpisodeEnded, GenerationStarted
 from openeta_exp.domain.identity import SessionId
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
@@ -53,7 +54,7 @@ def forecast_lineage(settings: ExperimentSettings, splits: Splits, earlier: Earl
     train = len(splits.train.episodes) + _author_episodes(settings)
     canary = 2 * comparisons * len(splits.canary.episodes)
     return forecast(
-        f"{lineage.generations} generations with every comparison at its longest",
+        f"{counted(lineage.generations, 'generation')} with every comparison at its longest",
         [
             Work.of(
                 splits.train,

@@ -20,6 +20,7 @@ from openeta_exp.assembly.provenance import behaviour, provenance
 from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
 from openeta_exp.domain.artifact import ArtifactTree
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import ExecutionId
 from openeta_exp.domain.lineage import GenerationRecord
@@ -89,13 +90,13 @@ def run(settings: ExperimentSettings) -> int:
 
 def _broken(report: RunReport, *, fresh: bool) -> str:
     missing, broke = len(report.without_verdict), len(report.batch.broke)
-    of = f"of {len(report.batch.outcomes)} episodes"
+    of = f"of {counted(len(report.batch.outcomes), 'episode')}"
     again = (
         f"{broke - missing} {of} broke when they were run again, and their earlier verdicts stand"
     )
     without = (
-        f"{missing} {of} have no verdict because something outside broke; the same command"
-        f"{' without fresh=true' if fresh else ''} runs only these again"
+        f"{missing} {of} {'has' if missing == 1 else 'have'} no verdict because something outside "
+        f"broke; the same command{' without fresh=true' if fresh else ''} runs only these again"
     )
     return "; ".join([*[again] * (missing < broke), *[without] * (missing > 0)])
 

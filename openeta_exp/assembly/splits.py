@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import uses_repeats
 from openeta_exp.domain.identity import EpisodeId, JsonObject
 from openeta_exp.domain.manifest import Manifest, Split, other_seeds, overlap
@@ -59,7 +60,8 @@ def read_splits(settings: ExperimentSettings) -> Splits:
         shared = overlap(named[first], named[second])
         if shared:
             problems.append(
-                f"{second}: {len(shared)} episodes are the same environment and seed as in "
+                f"{second}: {counted(len(shared), 'episode is', plural='episodes are')} the "
+                "same environment and seed as in "
                 f"{first}, e.g. {shared[0]}; what was trained on cannot judge"
             )
     for name, split in (("manifest", Split.TRAIN), ("held_out", Split.HELD_OUT)):

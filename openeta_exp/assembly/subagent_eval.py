@@ -14,6 +14,7 @@ from openeta_exp.adapters.supervision.model_guidance import ModelGuidance
 from openeta_exp.adapters.supervision.model_skill_author import ModelSkillAuthor, ModelSkillReviewer
 from openeta_exp.assembly.tracking import track_subagents
 from openeta_exp.assembly.world import is_scripted, open_provider
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.subagent_eval import SubagentCase, SubagentReport
 from openeta_exp.engine.preflight import Check
@@ -93,7 +94,7 @@ async def subagent_check(
     begun_s = time.monotonic()
     report = await examine(settings, provider, all_cases(), repeats=1)
     problems = report.problems(max_danger_rate=max_danger_rate)
-    passed = f"{report.metrics.passed} of {report.run_count} cases"
+    passed = f"{report.metrics.passed} of {counted(report.run_count, 'case')}"
     return Check(
         name="sub-agents",
         ok=not problems,

@@ -21,6 +21,7 @@ from openeta_exp.assembly.money import prices
 from openeta_exp.assembly.provenance import behaviour
 from openeta_exp.assembly.splits import design, read_splits
 from openeta_exp.assembly.world import baseline_tree
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.lineage import GenerationRecord, differences
 from openeta_exp.domain.money import Tokens
 from openeta_exp.engine.lineage import LineageHistory
@@ -28,7 +29,6 @@ from openeta_exp.engine.sweep import JobEnd, JobState, LineageEnd, run_lineages
 from openeta_exp.engine.sweep_grouping import SweptJob, SweptLineage, group_by_lineage
 from openeta_exp.errors import SettingsError, UserError
 from openeta_exp.reporting.console import Console
-from openeta_exp.reporting.live_view import counted
 from openeta_exp.reporting.sweep_view import ComparedJob, ComparedLineage, sweep_view
 from openeta_exp.settings.command import IterateSettings
 from openeta_exp.settings.experiment import ExperimentSettings

@@ -18,6 +18,7 @@ from openeta_exp.catalog.findings import CheckReport, Finding, invalid, suspect,
 from openeta_exp.catalog.host.perturbing import PRIMITIVES
 from openeta_exp.catalog.messages import AdapterDescription, PolicyDescription
 from openeta_exp.catalog.runner import CatalogRunner
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.errors import CatalogError, PolicyError, SimulatorError
 from openeta_exp.ports.policy import PolicyRecipe
@@ -190,7 +191,7 @@ def _limits(adapter: AdapterDescription, binding: Binding) -> Iterator[Finding]:
     if isinstance(own, int) and own != binding.task.max_steps:
         yield suspect(
             "step_limits_differ",
-            f"task {binding.task.id} stops after {binding.task.max_steps} steps, "
+            f"task {binding.task.id} stops after {counted(binding.task.max_steps, 'step')}, "
             f"the adapter's own limit is {own}",
         )
 

@@ -37,8 +37,8 @@ def _compared(
         elif isinstance(given, dict) and isinstance(wanted, dict) and not _fits(given, wanted):
             yield suspect(
                 "convention_differs",
-                f"{what}: {key} is {given.get('format')} with {given.get('dims')} numbers, "
-                f"expected is {wanted.get('format')} with {wanted.get('dims')}",
+                f"{what}: {key} is {given.get('format')} of length {given.get('dims')}, "
+                f"expected is {wanted.get('format')} of length {wanted.get('dims')}",
                 {"given": given, "wanted": wanted},
             )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from openeta_exp.catalog.expansion import Expansion
 from openeta_exp.catalog.findings import Finding, invalid, ok, suspect
 from openeta_exp.catalog.outcomes import benchmark_evidence
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.stop import StopReason
@@ -47,8 +48,8 @@ def _same_starts(arms: Mapping[str, Sequence[EpisodeOutcome]]) -> Iterator[Findi
     if differing:
         yield invalid(
             "arms_start_differently",
-            f"{len(differing)} of {len(paired)} episodes began with another first observation in "
-            f"another arm, such as {differing[0]}",
+            f"{len(differing)} of {counted(len(paired), 'episode')} began with another first "
+            f"observation in another arm, such as {differing[0]}",
             evidence,
         )
     elif paired:
@@ -78,7 +79,8 @@ def _distinct_starts(
         make = invalid if largest == total else suspect
         yield make(
             "scenarios_start_alike",
-            f"arm {name}: {largest} of {total} scenarios began with one and the same observation",
+            f"arm {name}: {largest} of {counted(total, 'scenario')} began with one and the same "
+            "observation",
             {"env_id": env_id, "distinct_starts": len(starts), "scenarios": total},
         )
 
@@ -102,8 +104,8 @@ def _perturbed(
     make = invalid if len(unexposed) == planned else suspect
     yield make(
         "perturbation_without_effect",
-        f"{len(unexposed)} of {planned} perturbed episodes ended before the perturbation, or it "
-        "changed nothing",
+        f"{len(unexposed)} of {counted(planned, 'perturbed episode')} ended before the "
+        "perturbation, or it changed nothing",
         {"episodes": list(unexposed[:_SHOWN])},
     )
 
@@ -123,8 +125,8 @@ def _symptoms(name: str, outcomes: Sequence[EpisodeOutcome]) -> Iterator[Finding
     ):
         yield suspect(
             "wiring_suspected",
-            f"arm {name}: all {len(results)} episodes ran into the step limit without a success; "
-            "check cameras, units and action conventions before the checkpoint",
+            f"arm {name}: every one of {counted(len(results), 'episode')} ran into the step limit "
+            "without a success; check cameras, units and action conventions before the checkpoint",
             {"episodes": len(results)},
         )
     constant = [

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from openeta_exp.catalog.findings import Finding, invalid, ok, suspect
 from openeta_exp.catalog.messages import PolicyDescription, TaskAccess
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.record import Record
 from openeta_exp.wire.explain import nearest
@@ -177,7 +178,7 @@ def _actions(name: str, probe: PolicyProbe) -> Iterator[Finding]:
     if probe.constant:
         yield suspect(
             "actions_constant",
-            f"policy {name} gave one and the same action {probe.steps} times",
+            f"policy {name} gave one and the same action {counted(probe.steps, 'time')}",
             {"steps": probe.steps},
         )
     # The last number is a gripper as a rule, and a gripper is at one of its ends.
@@ -228,7 +229,7 @@ class Twins:
             if unlike:
                 yield invalid(
                     "action_dimensions_differ",
-                    f"policy {first} answers with {unlike[0][0]} numbers, {second} with "
+                    f"policy {first} answers with actions of length {unlike[0][0]}, {second} with "
                     f"{unlike[0][1]}",
                 )
             elif apart:
@@ -237,7 +238,7 @@ class Twins:
                 make = invalid if all(prints.complete for _, prints in seen) else suspect
                 yield make(
                     "identical_policies",
-                    f"policies {first} and {second} answer {observations} observations "
+                    f"policies {first} and {second} answer {counted(observations, 'observation')} "
                     "identically: they are one policy",
                     evidence,
                 )

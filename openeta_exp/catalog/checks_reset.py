@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from openeta_exp.catalog.expansion import ScenarioRow
 from openeta_exp.catalog.findings import Finding, invalid, ok, suspect, unknown
 from openeta_exp.catalog.messages import TaskAccess
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.record import Record, canonical_json, digest
 from openeta_exp.wire.explain import nearest
@@ -195,7 +196,7 @@ def _solved(report: ResetReport) -> Iterator[Finding]:
         yield invalid(
             "success_at_reset",
             f"the episode is over before anything is done, in {len(solved)} of "
-            f"{len(report.cases)} resets",
+            f"{counted(len(report.cases), 'reset')}",
             {"cases": list(solved)},
         )
 

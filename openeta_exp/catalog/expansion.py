@@ -19,6 +19,7 @@ from openeta_exp.catalog.importing import searching
 from openeta_exp.catalog.reading import Catalog
 from openeta_exp.catalog.scenarios import LeveledScenario, generate
 from openeta_exp.domain.budget import Budget
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import Digest, EpisodeId, JsonObject
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split
 from openeta_exp.domain.pair import PairKey
@@ -268,7 +269,10 @@ def _add_rows(
                 level=scenario.level,
             )
     if doubled:
-        warnings.append(f"{where}: {doubled} scenarios occur twice and run once")
+        twice = counted(
+            doubled, "scenario occurs twice and runs", plural="scenarios occur twice and run"
+        )
+        warnings.append(f"{where}: {twice} once")
 
 
 def _episode_id(prefix: str, index: int, exact: Digest) -> EpisodeId:

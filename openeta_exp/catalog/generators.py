@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.errors import CatalogError
 from openeta_exp.wire.catalog_files import Parameter
 
@@ -29,7 +30,9 @@ def linspace_grid(params: Mapping[str, Parameter], seed: int) -> list[Scenario]:
     """
     count = math.prod(_length(spec) for spec in params.values())
     if count > MAX_SCENARIOS:
-        raise CatalogError(f"the grid has {count} scenarios; at most {MAX_SCENARIOS} are allowed")
+        raise CatalogError(
+            f"the grid has {counted(count, 'scenario')}; at most {MAX_SCENARIOS} are allowed"
+        )
     draws = random.Random(seed)
     axes = [_axis(spec, draws) for spec in params.values()]
     return [dict(zip(params, values, strict=True)) for values in itertools.product(*axes)]

@@ -9,6 +9,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from openeta_exp.catalog.generators import MAX_SCENARIOS, tidy
 from openeta_exp.catalog.importing import load, refusing
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.errors import CatalogError
 from openeta_exp.wire.catalog_files import PerturbationEntry, ScenarioSet
@@ -100,8 +101,8 @@ def _filtered(scenarios: list[JsonObject], scenario_set: ScenarioSet) -> list[Js
         kept = [each for each in scenarios if keeps(dict(each))]
     if not kept:
         raise CatalogError(
-            f"filter = {scenario_set.filter!r}: keeps none of {len(scenarios)} scenarios; "
-            f"their parameters are {sorted(scenarios[0])}"
+            f"filter = {scenario_set.filter!r}: keeps none of "
+            f"{counted(len(scenarios), 'scenario')}; their parameters are {sorted(scenarios[0])}"
         )
     return kept
 

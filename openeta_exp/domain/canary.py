@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.pair import ArmObservation
 from openeta_exp.domain.record import Record
 
@@ -39,7 +40,7 @@ def smoke_test(episodes: Sequence[ArmObservation]) -> SmokeTest:
         f"{episode.key} broke: {episode.failure_class}" for episode in episodes if episode.broke
     ]
     problems += [
-        f"{episode.key}: {count} {kind} violations"
+        f"{episode.key}: {counted(count, f'{kind} violation')}"
         for episode in episodes
         for kind, count in (
             ("safety", episode.safety_violations),
@@ -48,5 +49,5 @@ def smoke_test(episodes: Sequence[ArmObservation]) -> SmokeTest:
         if count
     ]
     if successes == 0:
-        problems.append(f"none of {len(episodes)} canary episodes succeeded")
+        problems.append(f"none of {counted(len(episodes), 'canary episode')} succeeded")
     return SmokeTest(attempts=len(episodes), successes=successes, problems=tuple(problems))

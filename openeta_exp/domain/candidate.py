@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from openeta_exp.domain.artifact import Artifact, ArtifactTree
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.record import Record
@@ -49,9 +50,9 @@ class Effort(Record):
     """What the tokens cost; None if a price is not known."""
 
     def __str__(self) -> str:
-        episodes = f"{self.episodes} training episodes, " if self.episodes else ""
+        episodes = f"{counted(self.episodes, 'training episode')}, " if self.episodes else ""
         price = "" if self.usd is None else f", ${self.usd:,.2f}"
-        return f"{episodes}{self.tokens.total_tokens:,} tokens{price}"
+        return f"{episodes}{counted(self.tokens.total_tokens, 'token')}{price}"
 
 
 class AuthorReply(Record):

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Candidate, Promotion, Proposal, Review
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import (
     AuthorAnswered,
     CandidateProposed,
@@ -58,7 +59,7 @@ class Comparison(Record):
     def sentence(self) -> str:
         """What came of it, in one line."""
         if self.ended is None:
-            return f"under way: up to {self.planned.scheduled_pairs} pairs"
+            return f"under way: up to {counted(self.planned.scheduled_pairs, 'pair')}"
         if self.ended.verdict is not None and self.planned.stage == CONFIRMATION:
             return estimate(self.ended.verdict.effect)
         if self.ended.verdict is not None:
@@ -269,9 +270,10 @@ def estimate(effect: Effect) -> str:
     """What a confirmation says, in one line."""
     low, high = 100 * effect.tango_95.low, 100 * effect.tango_95.high
     return (
-        f"{100 * effect.difference:+.0f} points (95 % CI {low:+.0f}..{high:+.0f}) on "
-        f"{effect.pairs} fresh pairs, last against first baseline; an estimate that no gate "
-        "selected"
+        f"{counted(100 * effect.difference, 'point', spec='+.0f')} (95 % CI "
+        f"{low:+.0f}..{high:+.0f}) on "
+        f"{counted(effect.pairs, 'fresh pair')}, last against first baseline; an estimate that "
+        "no gate selected"
     )
 
 

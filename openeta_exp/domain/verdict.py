@@ -7,6 +7,7 @@ from typing import Self, assert_never
 
 from pydantic import Field, model_validator
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import Flakiness, Tier
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.pair import Cost, PairKey, total_cost
@@ -278,8 +279,8 @@ class GateVerdict(Record):
         effect, bounds = self.effect, self.effect.tango_95
         parts = [
             f"{self.decision.upper()} {', '.join(self.codes)}: {effect.wins} fixed, "
-            f"{effect.losses} regressed of {effect.pairs} pairs, "
-            f"{_points(effect.difference)} points "
+            f"{effect.losses} regressed of {counted(effect.pairs, 'pair')}, "
+            f"{counted(100 * effect.difference, 'point', spec='+.0f')} "
             f"(95 % CI {_points(bounds.low)}..{_points(bounds.high)})"
         ]
         if self.p_value is not None and self.alpha is not None:
@@ -298,7 +299,7 @@ class GateVerdict(Record):
         if self.exclusions.excluded:
             at_reset = self.exclusions.solved_at_reset
             parts.append(
-                f"{self.exclusions.excluded} pairs excluded"
+                f"{counted(self.exclusions.excluded, 'pair')} excluded"
                 + (f" ({at_reset} solved at reset)" if at_reset else "")
             )
         parts.append(self._cost())
@@ -311,7 +312,7 @@ class GateVerdict(Record):
         """What it would take to decide; empty if that is not known."""
         if self.more_pairs is None:
             return ""
-        words = f"about {self.more_pairs} more pairs would decide"
+        words = f"about {counted(self.more_pairs, 'more pair')} would decide"
         needed = self.effect.pairs + self.more_pairs
         if self.n_max is not None and needed > self.n_max:
             words += f", if the gate could use {needed}"
@@ -320,7 +321,7 @@ class GateVerdict(Record):
     def _cost(self) -> str:
         spent = total_cost((self.baseline_cost, self.candidate_cost))
         price = "" if spent.price_usd is None else f", ${spent.price_usd:,.2f}"
-        return f"cost {spent.tokens:,} tokens{price}"
+        return f"cost {counted(spent.tokens, 'token')}{price}"
 
 
 def _points(rate: float) -> str:

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 
 from openeta_exp.domain.artifact import Artifact, ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Candidate
+from openeta_exp.domain.counting import counted
 
 SAME_CHANGE = 0.8
 """Similarity of two texts, 0 to 1, from which they count as one change."""
@@ -55,7 +56,10 @@ def collect_skill_change(
         supersedes=None,
         parent_digest=baseline.content_digest,
         origin="session",
-        rationale=f"{len(best)} variants of one change in {len(episode_ids)} verified sessions",
+        rationale=(
+            f"{counted(len(best), 'variant')} of one change in "
+            f"{counted(len(episode_ids), 'verified session')}"
+        ),
         supporting_episode_ids=episode_ids,
     )
 

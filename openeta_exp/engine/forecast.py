@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.model import ModelRole
@@ -86,13 +87,14 @@ class RoleForecast:
     def sentence(self, prices: Prices) -> str:
         if self.tokens is None:
             return (
-                f"{self.role}: not measured yet; at most {self.calls_at_most:,} calls, answers of "
-                f"{self.written_at_most:,} tokens together"
+                f"{self.role}: not measured yet; at most {counted(self.calls_at_most, 'call')}, "
+                f"answers of {counted(self.written_at_most, 'token')} together"
             )
-        unit = "generations" if self.role in LINEAGE_ROLES else "episodes"
+        unit = "generation" if self.role in LINEAGE_ROLES else "episode"
         return (
-            f"{self.role}: about {self.tokens.total:,} tokens{_priced(self.tokens, prices)}, "
-            f"measured over {self.measured} {unit}"
+            f"{self.role}: about "
+            f"{counted(self.tokens.total, 'token')}{_priced(self.tokens, prices)}, "
+            f"measured over {counted(self.measured, unit)}"
         )
 
     def to_json(self, prices: Prices) -> JsonObject:
@@ -157,7 +159,8 @@ class Forecast:
             else "by the budgets of its episodes (max_total_tokens, all roles together)"
         )
         return (
-            f"{self.what}, {self.episodes} episodes: {about} {self.tokens.total:,} tokens"
+            f"{self.what}, {counted(self.episodes, 'episode')}: {about} "
+            f"{counted(self.tokens.total, 'token')}"
             f"{_priced(self.tokens, self.prices)}, {basis}{_unpriced(self.prices)}",
             *(f"  {each.sentence(self.prices)}" for each in self.roles),
         )

@@ -11,6 +11,7 @@ from typing import TypeVar
 from scipy.special import stdtrit
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import Gate, NoRegressionGate
 from openeta_exp.domain.pair import PairObservation, PairOutcome
 from openeta_exp.domain.policy_comparison import Difference, Equivalence, PairCounts, Standing
@@ -193,12 +194,13 @@ def _standing(
         or isinstance(gate, NoRegressionGate)
     ):
         return Standing.INCONCLUSIVE, told
+    margin = counted(100 * equivalence.margin, "point", spec=".0f")
     bounds = f"{100 * equivalence.low:+.1f}..{100 * equivalence.high:+.1f} points"
     if equivalence.equivalent:
-        words = f"differs by less than {100 * equivalence.margin:.0f} points ({bounds})"
+        words = f"differs by less than {margin} ({bounds})"
         return Standing.EQUIVALENT, (words, *told)
     if equivalence.not_worse:
-        words = f"loses less than {100 * equivalence.margin:.0f} points ({bounds})"
+        words = f"loses less than {margin} ({bounds})"
         return Standing.NOT_WORSE, (words, *told)
     return Standing.INCONCLUSIVE, told
 
@@ -214,7 +216,7 @@ def _harm(worse: GateVerdict) -> str:
     level = "" if worse.alpha is None else f" at level {worse.alpha:.3g}"
     return (
         f"worse beyond chance: {effect.wins} regressed and {effect.losses} fixed in the first "
-        f"{effect.pairs} scenarios{test}{level}"
+        f"{counted(effect.pairs, 'scenario')}{test}{level}"
     )
 
 

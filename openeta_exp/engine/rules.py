@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import Flakiness, Gate, Terms
 from openeta_exp.domain.generation import CanaryReport
 from openeta_exp.domain.verdict import GateVerdict
@@ -41,8 +42,8 @@ class FlakinessRule:
             return None
         if not comparison.pairs and not comparison.broken:
             raise ManifestError(
-                f"manifest: all {len(comparison.excluded)} pairs of the A/A comparison were solved "
-                "at reset, which says nothing; name other episodes or seeds, or set "
+                f"manifest: every pair of the A/A comparison ({len(comparison.excluded)}) was "
+                "solved at reset, which says nothing; name other episodes or seeds, or set "
                 "lineage.flakiness_pairs=0"
             )
         if not comparison.pairs:
@@ -73,15 +74,14 @@ class CanaryRule:
         solved_none = "solved no canary episode"
         if not runs and idle:
             solved_none = (
-                f"all {idle} canary episodes were solved at reset, which says nothing about the "
+                f"every canary episode ({idle}) was solved at reset, which says nothing about the "
                 "candidate; name other episodes or seeds in canary"
             )
         problems = {
-            f"broke in {len(broke)} of {len(runs)} pairs ({', '.join(classes)})": not _uneven(
-                comparison
-            ),
-            f"{unsafe} safety violations": unsafe == 0,
-            f"{unlawful} contract violations": unlawful == 0,
+            f"broke in {len(broke)} of {counted(len(runs), 'pair')} "
+            f"({', '.join(classes)})": not _uneven(comparison),
+            counted(unsafe, "safety violation"): unsafe == 0,
+            counted(unlawful, "contract violation"): unlawful == 0,
             solved_none: successes > 0,
         }
         return CanaryReport(

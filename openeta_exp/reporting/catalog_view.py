@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.finding import CheckReport, CheckVerdict
-from openeta_exp.reporting.live_view import counted
 
 _STYLE = {
     CheckVerdict.INVALID: "bold red",

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.finding import CheckReport, CheckVerdict
 from openeta_exp.domain.pair import PairOutcome
 from openeta_exp.domain.policy_comparison import (
@@ -41,11 +42,12 @@ _COLOURS = {
 
 def compare_page(result: PolicyComparison) -> str:
     """The whole page: the answer first, then every policy against the first."""
-    title = f"{result.experiment_id} · {len(result.policies)} policies"
+    title = f"{result.experiment_id} · {counted(len(result.policies), 'policy', plural='policies')}"
     repeats = f" × {result.repeats} repeats" if result.repeats > 1 else ""
     parts = [
         f"<h1>{escape(title)}</h1>",
-        f"<p class='muted'>{result.scenarios:,} scenarios{repeats}, gate {result.gate.mode}</p>",
+        f"<p class='muted'>{counted(result.scenarios, 'scenario')}{repeats}, gate "
+        f"{result.gate.mode}</p>",
         *(f"<p class='verdict reject'><b>{escape(each)}</b></p>" for each in stamps(result)),
         f"<div class='verdict {'' if result.ok else 'reject'}'><p>"
         f"<b>{escape(ending_words(result))}</b> (exit code {result.exit_code})</p></div>",
@@ -90,7 +92,8 @@ def _contrast(contrast: Contrast) -> Iterable[str]:
         f"<ul>{items}</ul></div>"
     )
     if contrast.missing:
-        yield f"<p><b>{contrast.missing} of {contrast.scheduled} pairs have no verdict.</b></p>"
+        yield f"<p><b>Without a verdict: {contrast.missing} of "
+        f"{counted(contrast.scheduled, 'pair')}.</b></p>"
     yield outcome_matrix(
         _outcomes(contrast.counts), baseline=contrast.baseline, candidate=contrast.candidate
     )
@@ -176,7 +179,7 @@ def _flips(contrast: Contrast) -> str:
     if not rows:
         return ""
     listed = table(("", "episode", "scenario", "run it again"), rows)
-    return f"<details><summary>{len(rows)} episodes flipped</summary>{listed}</details>"
+    return f"<details><summary>{counted(len(rows), 'episode')} flipped</summary>{listed}</details>"
 
 
 def _curves(curves: Sequence[SweepCurve]) -> Iterable[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.policy_comparison import HeatMapTable, PairCounts, SweepCurve
 from openeta_exp.reporting.compare_view import value_words
 from openeta_exp.reporting.comparison_plots import points
@@ -117,7 +118,8 @@ def _cell(
         return [box((x + 1, y + 1), width - 2, height - 2, fill="white", stroke=GRID)]
     difference = counts.difference
     told = (
-        f"{counts.candidate_only} fixed, {counts.baseline_only} regressed of {counts.pairs} pairs"
+        f"{counts.candidate_only} fixed, {counts.baseline_only} regressed of "
+        f"{counted(counts.pairs, 'pair')}"
     )
     fill = PALE if difference == 0 else _blend(_colour(difference), abs(difference))
     ink = "white" if abs(difference) > 0.5 else INK

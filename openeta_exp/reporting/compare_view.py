@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.policy_comparison import (
     ComparedPolicy,
     Contrast,
@@ -27,7 +28,7 @@ from openeta_exp.domain.policy_comparison import (
     TaskContrast,
 )
 from openeta_exp.reporting.catalog_view import check_view
-from openeta_exp.reporting.live_view import clock, counted
+from openeta_exp.reporting.live_view import clock
 
 _FLIPS = 5
 """Episodes of each contrast that are listed; the page and the result file have all."""
@@ -67,7 +68,7 @@ def _title(result: PolicyComparison) -> str:
     repeats = f" x {result.repeats} repeats" if result.repeats > 1 else ""
     return (
         f"{result.experiment_id} · {counted(result.scenarios, 'scenario')}{repeats} · "
-        f"{len(result.policies)} policies · gate {result.gate.mode}"
+        f"{counted(len(result.policies), 'policy', plural='policies')} · gate {result.gate.mode}"
     )
 
 
@@ -123,7 +124,8 @@ def _contrast(contrast: Contrast) -> list[RenderableType]:
     parts.append(Text(f"  {difference_words(contrast.difference)}"))
     parts += [Text(f"  {each}") for each in contrast.reasons]
     if contrast.better.more_pairs is not None:
-        parts.append(Text(f"  about {contrast.better.more_pairs} more scenarios would decide"))
+        more = counted(contrast.better.more_pairs, "more scenario")
+        parts.append(Text(f"  about {more} would decide"))
     if len(contrast.tasks) > 1:
         parts.append(_tasks(contrast.tasks))
     if contrast.parameters:

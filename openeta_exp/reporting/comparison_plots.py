@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.pair import PairObservation, PairOutcome
 from openeta_exp.domain.verdict import Bounds, Effect, EvidencePoint, TaskEffect
 from openeta_exp.reporting.svg import (
@@ -124,7 +125,10 @@ def forest(tasks: Sequence[TaskEffect], effect: Effect, *, delta_min: float | No
     for row, task in enumerate(ranked):
         shapes += _forest_row(task, scale, y=top + row_height * row + 14)
     shapes += _pooled_row(effect, scale, y=top + row_height * len(ranked) + 16)
-    title = f"{points(effect.difference)} points over {effect.pairs} pairs of {len(ranked)} tasks"
+    title = (
+        f"{counted(100 * effect.difference, 'point', spec='+.0f')} over "
+        f"{counted(effect.pairs, 'pair')} of {counted(len(ranked), 'task')}"
+    )
     return picture(_WIDTH, bottom + 24, shapes, title=title)
 
 
@@ -208,7 +212,7 @@ def evidence_path(
         *_pair_axis(across, last=last, y=400),
     ]
     end = looks[-1] if looks else None
-    title = "no look was taken" if end is None else f"decided after {end.pairs} pairs"
+    title = "no look was taken" if end is None else f"decided after {counted(end.pairs, 'pair')}"
     return picture(_WIDTH, 440, shapes, title=title)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import Gate, NoRegressionGate
 from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison
 from openeta_exp.domain.pair import Cost, PairObservation, PairOutcome
@@ -155,15 +156,18 @@ def _exclusions(found: Exclusions) -> str:
     if found.broken:
         differential = "more often in the candidate" if found.differential else "evenly"
         said.append(
-            f"{found.broken} pairs ({100 * found.share:.0f} %) broke, {differential} "
+            f"{counted(found.broken, 'pair')} ({100 * found.share:.0f} %) broke, {differential} "
             f"(p={found.p_value:.3g}). Were every crash of the candidate a failure: "
             f"{found.worst_case_wins} fixed, {found.worst_case_losses} regressed, "
             f"p={found.worst_case_p:.3g}."
         )
     if found.solved_at_reset:
-        said.append(
-            f"{found.solved_at_reset} pairs were solved at reset and say nothing about either arm."
+        idle = counted(
+            found.solved_at_reset,
+            "pair was solved at reset and says",
+            plural="pairs were solved at reset and say",
         )
+        said.append(f"{idle} nothing about either arm.")
     return f"<p>{' '.join(said)}</p><ul>{classes}</ul>"
 
 
@@ -184,7 +188,7 @@ def _also_known(verdict: GateVerdict) -> str:
     if verdict.outlook:
         facts.append(verdict.outlook)
     if verdict.overrun:
-        facts.append(f"{verdict.overrun} pairs ended after the stop and are not used")
+        facts.append(f"{counted(verdict.overrun, 'pair')} ended after the stop, not used")
     if verdict.identical_pass_probability is not None:
         facts.append(
             "the rule that no episode may get worse would promote an identical agent here with "
@@ -194,7 +198,7 @@ def _also_known(verdict: GateVerdict) -> str:
         known = verdict.flakiness
         facts.append(
             f"two runs of the baseline disagree on {100 * known.discordance:.0f} % of "
-            f"{known.pairs} episodes"
+            f"{counted(known.pairs, 'episode')}"
         )
     return "<ul>" + "".join(f"<li>{escape(fact)}</li>" for fact in facts) + "</ul>"
 
@@ -214,7 +218,10 @@ def _setup(comparison: Comparison) -> str:
         ("comparison", planned.comparison_id),
         ("baseline", f"{planned.baseline_batch_id} · tree {comparison.baseline.content_digest}"),
         ("candidate", f"{planned.candidate_batch_id} · tree {comparison.tested.content_digest}"),
-        ("schedule, before it ran", f"{planned.scheduled_pairs} pairs · {planned.schedule_digest}"),
+        (
+            "schedule, before it ran",
+            f"{counted(planned.scheduled_pairs, 'pair')} · {planned.schedule_digest}",
+        ),
         ("gate", gate),
     ]
     if planned.terms is not None:
@@ -240,4 +247,7 @@ def _pair_table(pairs: Sequence[PairObservation]) -> str:
         return ""
     names = ("#", "episode", "outcome", "baseline", "candidate")
     listed = table(names, rows, numbers=(0,))
-    return f"<details><summary>{len(rows)} pairs in schedule order</summary>{listed}</details>"
+    return (
+        f"<details><summary>{counted(len(rows), 'pair')} in schedule "
+        f"order</summary>{listed}</details>"
+    )

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.logging import RichHandler
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.manifest import EpisodeSpec
@@ -24,7 +25,6 @@ from openeta_exp.domain.summary import BatchSummary, EpisodeStatus, status_of
 from openeta_exp.errors import InfrastructureError, UserError
 from openeta_exp.reporting.live_view import (
     BatchView,
-    counted,
     heading,
     outcome_line,
     scripted_stamp,

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from openeta_exp.domain.artifact import ArtifactKind
 from openeta_exp.domain.candidate import Effort, Promotion
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.generation import LaneStop
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.lineage_story import (
@@ -18,7 +19,6 @@ from openeta_exp.domain.lineage_story import (
 from openeta_exp.domain.publication import Receipt
 from openeta_exp.domain.record import Record
 from openeta_exp.domain.verdict import Decision, Effect
-from openeta_exp.reporting.live_view import counted
 
 _DIGEST = 8
 
@@ -167,7 +167,11 @@ def lineage_lines(lineage: InspectedLineage) -> list[RenderableType]:
         Text(
             f"{lineage.experiment_id}: baseline {lineage.first_digest[:_DIGEST]} -> "
             f"{lineage.baseline_digest[:_DIGEST]}, {counted(count, 'promotion')}"
-            + (f" claiming {100 * lineage.claimed_gain:+.0f} points" if count else ""),
+            + (
+                f" claiming {counted(100 * lineage.claimed_gain, 'point', spec='+.0f')}"
+                if count
+                else ""
+            ),
             style="bold",
         ),
     ]

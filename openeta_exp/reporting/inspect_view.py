@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import Arm, ComparisonPlanned
 from openeta_exp.domain.history import BatchHistory, History
@@ -32,7 +33,6 @@ from openeta_exp.reporting.inspect_lineage import (
     inspect_lineage,
     lineage_lines,
 )
-from openeta_exp.reporting.live_view import counted
 from openeta_exp.reporting.summary_view import percent, summary_view
 from openeta_exp.statistics.intervals import wilson
 
@@ -130,7 +130,7 @@ def inspect_view(inspection: Inspection, *, batch_id: str | None = None) -> Rend
     """
     facts = counted(inspection.event_count, "fact")
     if inspection.tokens:
-        facts += f", {inspection.tokens:,} tokens in all attempts that have ended"
+        facts += f", {counted(inspection.tokens, 'token')} in all attempts that have ended"
     title = Text(f"{inspection.journal}: {facts}", no_wrap=True, overflow="ignore")
     if not inspection.batches:
         return Group(title, Text("no batch has begun"))

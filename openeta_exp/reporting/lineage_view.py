@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openeta_exp.domain.candidate import Effort
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import (
     CandidateProposed,
     CandidateReviewed,
@@ -22,7 +23,6 @@ from openeta_exp.domain.event import (
 from openeta_exp.domain.generation import ExperimentResult, LaneResult
 from openeta_exp.domain.lineage_story import estimate
 from openeta_exp.domain.verdict import GateVerdict
-from openeta_exp.reporting.live_view import counted
 
 _DIGEST = 8
 
@@ -46,7 +46,7 @@ def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of
         case CandidateReviewed(lane=lane, review=review):
             return f"{lane}: {review.reviewer} says {review.decision}: {review.reason}"
         case ComparisonPlanned(stage=stage, scheduled_pairs=pairs, schedule_digest=digest):
-            return f"{stage}: up to {pairs} pairs, schedule {digest[:_DIGEST]}"
+            return f"{stage}: up to {counted(pairs, 'pair')}, schedule {digest[:_DIGEST]}"
         case ComparisonEnded(canary=canary) if canary is not None:
             found = "; ".join(canary.problems) or "passed"
             return (
@@ -59,7 +59,7 @@ def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of
             alarm = "; ALARM: the two are not exchangeable" if flakiness.alarm else ""
             return (
                 f"a-a: the baseline solves {flakiness.success_rate:.0%} and disagrees with itself "
-                f"in {flakiness.discordance:.0%} of {flakiness.pairs} pairs{alarm}"
+                f"in {flakiness.discordance:.0%} of {counted(flakiness.pairs, 'pair')}{alarm}"
             )
         case ComparisonEnded(stage=stage, verdict=verdict) if verdict is not None:
             return f"{stage}: {verdict.sentence()}"
@@ -146,16 +146,18 @@ def _confirmation(result: ExperimentResult) -> str:
     effect = result.confirmation
     bounds = effect.tango_95
     return (
-        f"confirmation on {effect.pairs} fresh pairs, last against first baseline: "
-        f"{100 * effect.difference:+.0f} points (95 % CI {100 * bounds.low:+.0f} to "
-        f"{100 * bounds.high:+.0f}); an estimate that no gate selected"
+        f"confirmation on {counted(effect.pairs, 'fresh pair')}, last against first baseline: "
+        f"{counted(100 * effect.difference, 'point', spec='+.0f')} (95 % CI "
+        f"{100 * bounds.low:+.0f} to {100 * bounds.high:+.0f}); an estimate that no gate selected"
     )
 
 
 def _cost(result: ExperimentResult) -> str:
     price = "price not known" if result.price_usd is None else f"${result.price_usd:,.2f}"
     cut = f" ({result.tokens_cut_short:,} of them cut short)" if result.tokens_cut_short else ""
-    said = f"{result.wall_s / 60:.1f} min, {result.tokens:,} tokens{cut}, {price}"
+    said = f"{result.wall_s / 60:.1f} min, {counted(result.tokens, 'token')}{cut}, {price}"
     if result.tokens_unanswered:
-        said += f"; up to {result.tokens_unanswered:,} tokens more in calls that were cut off"
+        said += (
+            f"; up to {counted(result.tokens_unanswered, 'token')} more in calls that were cut off"
+        )
     return said

@@ -12,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import Digest
@@ -102,7 +103,7 @@ class BatchView:
 
     def costs(self) -> str:
         """Tokens, and what the model endpoint is busy with."""
-        tokens = f"{self._tokens:,} tokens"
+        tokens = counted(self._tokens, "token")
         calls = self._calls()
         return tokens if calls is None else f"{tokens} · {_calls(calls)}"
 
@@ -148,7 +149,7 @@ def outcome_line(outcome: EpisodeOutcome) -> str:
     used = outcome.usage
     cost = (
         f"{counted(used.turns, 'turn')}, {used.duration_s:.1f} s, "
-        f"{used.tokens.total_tokens:,} tokens"
+        f"{counted(used.tokens.total_tokens, 'token')}"
     )
     match outcome:
         case EpisodeFailure(failure_class=kind, code=code, message=message):
@@ -167,11 +168,6 @@ def outcome_line(outcome: EpisodeOutcome) -> str:
 def by_class(failures: Counter[FailureClass] | dict[FailureClass, int]) -> str:
     """`agent 2, provider 1`, in the order of the classes."""
     return ", ".join(f"{kind} {failures[kind]}" for kind in FailureClass if failures.get(kind))
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 episode`, `2 episodes`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def clock(seconds: float) -> str:

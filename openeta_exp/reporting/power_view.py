@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import Gate, NoRegressionGate
 from openeta_exp.domain.record import Record
 from openeta_exp.statistics.agent_model import AgentModel
@@ -50,11 +51,11 @@ def power_view(report: PowerReport) -> RenderableType:
             style="bold",
         ),
         Text(
-            f"{plan.n_max} pairs by the exact test ({plan.approximate_pairs} by Connor's formula), "
-            f"if the arms differ on {100 * plan.discordance:.0f} % of pairs"
+            f"{counted(plan.n_max, 'pair')} by the exact test ({plan.approximate_pairs} by "
+            f"Connor's formula), if the arms differ on {100 * plan.discordance:.0f} % of pairs"
         ),
         _table(
-            f"sequential, up to {plan.n_max} pairs",
+            f"sequential, up to {counted(plan.n_max, 'pair')}",
             {
                 f"better by {_points(plan.effect)}": plan.if_gain,
                 "equal": plan.if_equal,
@@ -74,18 +75,22 @@ def _configured(report: PowerReport) -> list[RenderableType]:
         level = f", alpha {report.gate_alpha:.3g}"
         if report.gate_alpha != report.gate.alpha:
             level += f" of its {report.gate.alpha:g} as one of {report.comparisons} comparisons"
-    pairs = f"{design.pairs} pairs of {report.tasks} tasks"
+    pairs = f"{counted(design.pairs, 'pair')} of {counted(report.tasks, 'task')}"
     parts: list[RenderableType] = [
         Text(f"the configured gate: {report.gate.mode}, {pairs}{level}", style="bold"),
         *(Text(problem) for problem in (*design.problems, *design.warnings)),
     ]
     if design.rows:
         points = {
-            "equal" if not row.effect else f"{100 * row.effect:+.0f} points": row.point
+            "equal"
+            if not row.effect
+            else counted(100 * row.effect, "point", spec="+.0f"): row.point
             for row in design.rows
         }
         parts.append(
-            _table(f"at most {design.most_pairs} pairs", points, price=report.design.price)
+            _table(
+                f"at most {counted(design.most_pairs, 'pair')}", points, price=report.design.price
+            )
         )
     return parts
 
@@ -110,7 +115,7 @@ def _table(title: str, points: dict[str, OperatingPoint], *, price: PairPrice) -
 
 
 def _points(rate: float) -> str:
-    return f"{100 * rate:g} points"
+    return counted(100 * rate, "point", spec="g")
 
 
 def _probability(chance: float, *, error: float = 0.0) -> str:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.subagent_eval import SubagentCase, SubagentReport
 
 _SHOWN = 20
@@ -57,7 +58,7 @@ def _roles(report: SubagentReport) -> Table:
 
 def cases_view(cases: Sequence[SubagentCase]) -> RenderableType:
     """Each case with what is expected of it."""
-    table = Table(title=f"{len(cases)} cases", title_justify="left")
+    table = Table(title=counted(len(cases), "case"), title_justify="left")
     for column in ("case", "role", "family", "expected"):
         table.add_column(column)
     for case in cases:

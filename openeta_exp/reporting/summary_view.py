@@ -10,9 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.summary import BatchSummary, Rate
-from openeta_exp.reporting.live_view import Named, by_class, clock, counted, heading, scripted_stamp
+from openeta_exp.reporting.live_view import Named, by_class, clock, heading, scripted_stamp
 
 HOW_TO_ANSWER = "`command=pending` shows each question and the command that answers it"
 
@@ -78,7 +79,7 @@ def _task_table(summary: BatchSummary) -> Table:
 def _rates(summary: BatchSummary) -> list[str]:
     over_all, over_results = summary.success_over_all, summary.success_over_results
     lines = [
-        f"solved {over_all.count} of {over_all.of} episodes: {percent(over_all)}",
+        f"solved {over_all.count} of {counted(over_all.of, 'episode')}: {percent(over_all)}",
         f"solved {over_results.count} of {over_results.of} with a verdict: "
         f"{percent(over_results)}   (in parentheses: 95 % Wilson intervals)",
     ]

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.verdict import Effect
-from openeta_exp.reporting.live_view import counted
 
 _DIGEST = 8
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.settings.catalog import FileCatalogSettings, PlannerPolicySettings
 from openeta_exp.settings.command import (
     CheckSettings,
@@ -79,7 +80,7 @@ def _generation_misfits(sections: Mapping[str, object]) -> Iterator[tuple[str, s
     elif isinstance(lineage, LineageSettings) and generation >= lineage.generations:
         yield (
             "generation",
-            f"the lineage has {lineage.generations} generations, counted from 0; set "
+            f"the lineage has {counted(lineage.generations, 'generation')}, counted from 0; set "
             "lineage.generations to how many there will be, for this one and those before it",
         )
 

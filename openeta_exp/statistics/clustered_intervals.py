@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.statistics.intervals import Interval, newcombe, score_interval
 
 
@@ -66,7 +67,9 @@ def clustered_newcombe(
     """
     pairs = wins + losses + both + neither
     if not 0 < size <= pairs:
-        raise ValueError(f"{pairs} pairs cannot say as much as {size:g} independent ones")
+        raise ValueError(
+            f"{counted(pairs, 'pair')} cannot say as much as {size:g} independent ones"
+        )
     if size == pairs:
         return newcombe(wins, losses, both=both, neither=neither, level=level)
     return newcombe(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import (
     PUBLISH_GATE,
     AnytimeGate,
@@ -202,8 +203,8 @@ def _exclusion_reasons(exclusions: Exclusions) -> list[Reason]:
     return [
         Reason(
             ground=Ground.DIFFERENTIAL_EXCLUSION,
-            message=f"{exclusions.broken} pairs ({100 * exclusions.share:.0f} %) had no verdict: "
-            f"{exclusions.candidate_only} broke for the candidate only, "
+            message=f"{counted(exclusions.broken, 'pair')} ({100 * exclusions.share:.0f} %) had "
+            f"no verdict: {exclusions.candidate_only} broke for the candidate only, "
             f"{exclusions.baseline_only} for the baseline only, {exclusions.both} for both "
             f"(p={exclusions.p_value:.3g}); were every crash of the candidate a failure, "
             f"{exclusions.worst_case_wins} fixed and {exclusions.worst_case_losses} regressed",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import AnytimeGate
 from openeta_exp.domain.verdict import Ground, Reason
 from openeta_exp.statistics.clusters import cluster_means
@@ -112,7 +113,10 @@ def _eligible(gate: AnytimeGate, comparison: PairedComparison) -> NDArray[np.boo
 
 
 def _reason(evidence: _Evidence, last: int, *, gate: AnytimeGate, alpha: float) -> Reason:
-    counts = f"{evidence.wins[last]} fixed, {evidence.losses[last]} regressed of {last + 1} pairs"
+    counts = (
+        f"{evidence.wins[last]} fixed, {evidence.losses[last]} regressed of "
+        f"{counted(last + 1, 'pair')}"
+    )
     gain = bounded_exp(float(evidence.gain[last]))
     if evidence.gain[last] >= -math.log(alpha):
         return Reason(
@@ -147,7 +151,10 @@ def _with_repeats(
     means = list(cluster_means(used.differences, [pair.key.unit for pair in pairs]).values())
     e_value = mean_gain_e_value(means)
     tasks = len({pair.key.task_id for pair in pairs})
-    told = f"{len(means)} episodes over {len(pairs)} runs: e-value {e_value:.3g} of {1 / alpha:.3g}"
+    told = (
+        f"{counted(len(means), 'episode')} over {counted(len(pairs), 'run')}: e-value "
+        f"{e_value:.3g} of {1 / alpha:.3g}"
+    )
     if e_value >= 1 / alpha and len(means) >= gate.n_min and tasks >= gate.min_tasks:
         reasons: tuple[Reason, ...] = (Reason(ground=Ground.SUPERIOR, message=told),)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import FixedGate, NoninferiorCheaper, Target
 from openeta_exp.domain.verdict import Ground, Reason
 from openeta_exp.statistics.clusters import SMALLEST_TASKS, task_mean_test
@@ -63,7 +64,7 @@ def _verdict(
     gate: FixedGate, used: PairedComparison, *, alpha: float, p_value: float, seed: int
 ) -> tuple[Reason, ...]:
     wins, losses = len(used.improved), len(used.regressed)
-    counts = f"{wins} fixed, {losses} regressed of {len(used.pairs)} pairs"
+    counts = f"{wins} fixed, {losses} regressed of {counted(len(used.pairs), 'pair')}"
     if p_value <= alpha:
         return (
             Reason(
@@ -95,7 +96,8 @@ def _cheaper(
     return (
         Reason(
             ground=Ground.NONINFERIOR_CHEAPER,
-            message=f"loses at most {-100 * bound:.0f} points (margin {100 * rule.margin:.0f}), "
+            message=f"loses at most {counted(-100 * bound, 'point', spec='.0f')} (margin "
+            f"{100 * rule.margin:.0f}), "
             f"{rule.metric} ×{ratio.ratio:.2f}, at most ×{ratio.interval.high:.2f}",
         ),
     )

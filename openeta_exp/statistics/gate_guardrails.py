@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import (
     CostMetric,
     CostPolicy,
@@ -89,8 +90,8 @@ def floor_reasons(effect: Effect, *, floor: Floor | None) -> tuple[Reason, ...]:
     return (
         Reason(
             ground=Ground.FLOOR,
-            message=f"{successes} successes of {effect.pairs} certify a rate of {certified:.3f} "
-            f"({floor.rule}), below the floor of {floor.rate}",
+            message=f"{counted(successes, 'success', plural='successes')} of {effect.pairs}: the "
+            f"certified rate is {certified:.3f} ({floor.rule}), below the floor of {floor.rate}",
         ),
     )
 
@@ -109,8 +110,8 @@ def violation_reasons(comparison: PairedComparison) -> tuple[Reason, ...]:
             reasons.append(
                 Reason(
                     ground=ground,
-                    message=f"{sum(map(count, guilty))} {ground} violations of the candidate, on "
-                    + ", ".join(str(arm.key) for arm in guilty),
+                    message=f"{counted(sum(map(count, guilty)), f'{ground} violation')} of the "
+                    "candidate, on " + ", ".join(str(arm.key) for arm in guilty),
                 )
             )
     return tuple(reasons)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import (
     InfrastructureFilter,
     NoRegressionGate,
@@ -106,17 +107,19 @@ def _strategy_reasons(
         (
             terms.canary_attempts >= thresholds.min_canary_attempts,
             Ground.TOO_FEW_PAIRS,
-            f"needs {thresholds.min_canary_attempts} canary attempts, has {terms.canary_attempts}",
+            f"needs {counted(thresholds.min_canary_attempts, 'canary attempt')}, has "
+            f"{terms.canary_attempts}",
         ),
         (
             attempts >= thresholds.min_held_out_attempts,
             Ground.TOO_FEW_PAIRS,
-            f"needs {thresholds.min_held_out_attempts} held-out attempts, has {attempts}",
+            f"needs {counted(thresholds.min_held_out_attempts, 'held-out attempt')}, has "
+            f"{attempts}",
         ),
         (
             tasks >= thresholds.min_tasks,
             Ground.TOO_FEW_TASKS,
-            f"needs {thresholds.min_tasks} tasks, has {tasks}",
+            f"needs {counted(thresholds.min_tasks, 'task')}, has {tasks}",
         ),
         (
             won >= thresholds.min_success_rate * attempts,
@@ -130,7 +133,7 @@ def _strategy_reasons(
             Reason(
                 ground=Ground.GUARDRAIL,
                 subject="human_interventions",
-                message=f"{asked} episodes asked a human; a strategy may ask none",
+                message=f"{counted(asked, 'episode')} asked a human; a strategy may ask none",
             )
         )
     return tuple(reasons)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.pair import PairObservation
 from openeta_exp.domain.verdict import EvidencePoint, Ground, Reason
 from openeta_exp.statistics.e_values import bounded_exp, log_discordant_e_value
@@ -60,25 +61,29 @@ def ending_reasons(
         reasons.append(
             Reason(
                 ground=Ground.TOO_FEW_PAIRS,
-                message=f"needs {n_min} valid pairs, has {len(pairs)}",
+                message=f"needs {counted(n_min, 'valid pair')}, has {len(pairs)}",
             )
         )
     if tasks < min_tasks:
         reasons.append(
-            Reason(ground=Ground.TOO_FEW_TASKS, message=f"needs {min_tasks} tasks, has {tasks}")
+            Reason(
+                ground=Ground.TOO_FEW_TASKS,
+                message=f"needs {counted(min_tasks, 'task')}, has {tasks}",
+            )
         )
     if held_out_exhausted:
         reasons.append(
             Reason(
                 ground=Ground.HELDOUT_EXHAUSTED,
-                message=f"no fresh held-out keys are left after {len(pairs)} pairs",
+                message=f"no fresh held-out keys are left after {counted(len(pairs), 'pair')}",
             )
         )
     if not reasons:
         reasons.append(
             Reason(
                 ground=Ground.BUDGET,
-                message=f"{len(pairs)} pairs were used and no boundary was crossed",
+                message=f"{counted(len(pairs), 'pair was', plural='pairs were')} used and no "
+                "boundary was crossed",
             )
         )
     return tuple(reasons)

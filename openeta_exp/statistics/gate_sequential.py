@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openeta_exp.domain.comparison import PairedComparison
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import SequentialGate
 from openeta_exp.domain.pair import PairObservation
 from openeta_exp.domain.verdict import EvidencePoint, Ground, Reason
@@ -101,7 +102,7 @@ def _first_with_tasks(pairs: Sequence[PairObservation], *, min_tasks: int) -> in
 def _reason(played: SequentialRun) -> Reason:
     look, design = played.looks[-1], played.design
     state = look.state
-    counts = f"{state.wins} fixed, {state.losses} regressed of {state.pairs} pairs"
+    counts = f"{state.wins} fixed, {state.losses} regressed of {counted(state.pairs, 'pair')}"
     match look.call:
         case Call.SUPERIOR:
             return Reason(
@@ -118,7 +119,7 @@ def _reason(played: SequentialRun) -> Reason:
             return Reason(
                 ground=Ground.FUTILE,
                 message=f"{counts}: even a true gain of {design.delta_min:.2f} would be found "
-                f"with probability {power:.2f} by {design.n_max} pairs",
+                f"with probability {power:.2f} by {counted(design.n_max, 'pair')}",
             )
 
 

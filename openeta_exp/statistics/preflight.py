@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import (
     Gate,
     NoRegressionGate,
@@ -66,12 +67,13 @@ class DesignReport:
         lines = [*self.problems, *self.warnings]
         lines.append(
             f"assumed: the baseline solves {100 * self.model.success_rate:.0f} % of episodes, "
-            f"ICC {self.model.icc:.2f}; at most {self.most_pairs} pairs"
+            f"ICC {self.model.icc:.2f}; at most {counted(self.most_pairs, 'pair')}"
             + self._priced(self.most_pairs)
         )
         lines += [
             f"a candidate {_gain(row.effect)} is promoted with probability "
-            f"{row.point.promote:.3f}, after {row.point.mean_pairs:.0f} pairs on average"
+            f"{row.point.promote:.3f}, after "
+            f"{counted(row.point.mean_pairs, 'pair', spec='.0f')} on average"
             + self._priced(row.point.mean_pairs)
             for row in self.rows
         ]
@@ -80,7 +82,7 @@ class DesignReport:
     def _priced(self, pairs: float) -> str:
         parts = []
         if self.price.tokens is not None:
-            parts.append(f"{pairs * self.price.tokens:,.0f} tokens")
+            parts.append(counted(pairs * self.price.tokens, "token", spec=",.0f"))
         if self.price.usd is not None:
             parts.append(f"${pairs * self.price.usd:,.2f}")
         if self.price.seconds is not None:
@@ -91,7 +93,9 @@ class DesignReport:
 def _gain(effect: float) -> str:
     if effect == 0:
         return "that changes nothing"
-    return f"{100 * abs(effect):.0f} points {'better' if effect > 0 else 'worse'}"
+    return (
+        f"{counted(100 * abs(effect), 'point', spec='.0f')} {'better' if effect > 0 else 'worse'}"
+    )
 
 
 def design_report(
@@ -120,7 +124,7 @@ def design_report(
     problems: tuple[str, ...] = ()
     if not best.promotes:
         problems = tuple(
-            f"this design can never promote: were all {pairs} pairs fixed and none regressed, the "
+            f"this design can never promote: were every one of {counted(pairs, 'pair')} fixed, the "
             f"verdict would be {reason.ground.decision} {reason.code}: {reason.message}"
             for reason in best.reasons
         )
@@ -170,13 +174,17 @@ def _warnings(
         )
     warnings = []
     if isinstance(gate, SequentialGate) and pairs < gate.largest_n_max:
-        warnings.append(f"{pairs} pairs are available, the test could use {gate.largest_n_max}")
+        warnings.append(
+            f"{counted(pairs, 'pair is', plural='pairs are')} available, the test "
+            f"could use {gate.largest_n_max}"
+        )
     if model.success_rate + gate.delta_min < 1 and alpha:
         needed = exact_pairs_needed(model, effect=gate.delta_min, alpha=alpha)
         available = most_pairs(gate, available=pairs)
         if needed > 1.2 * available:
             warnings.append(
-                f"a gain of {100 * gate.delta_min:.0f} points needs about {needed} pairs for a "
+                f"a gain of {counted(100 * gate.delta_min, 'point', spec='.0f')} needs about "
+                f"{counted(needed, 'pair')} for a "
                 f"power of 80 %, this design uses at most {available}"
             )
     return tuple(warnings)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from openeta_exp.domain.counting import counted
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
@@ -39,7 +41,7 @@ def show(value: object, *, name: str = "") -> str:
         case dict():
             text = "{...}" if value else "{}"
         case list() | tuple():
-            text = f"[{len(value)} items]" if value else "[]"
+            text = f"[{counted(len(value), 'item')}]" if value else "[]"
         case _:
             text = str(value)
     text = _QUERY.sub(r"\1***", _USER_INFO.sub("***@", text))

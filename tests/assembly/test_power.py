@@ -99,6 +99,16 @@ def test_the_table_names_sizes_chances_and_costs(capsys: pytest.CaptureFixture[s
     assert "$" not in text
 
 
+def test_one_pair_of_one_task_is_written_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(
+        capsys, "pairs=1", "gate.n_min=1", "gate.min_tasks=1", "gate.n_max=1", "gate.alpha=0.49"
+    )
+
+    assert "the configured gate: sequential, 1 pair of 1 task" in text
+    assert "were every one of 1 pair fixed" in text
+    assert "1 pairs" not in text
+
+
 def test_a_design_that_can_never_promote_is_said_to(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "pairs=6")
 

@@ -274,7 +274,7 @@ async def test_policies_with_other_action_lengths_are_no_pair(
         pool, tmp_path, {"a": policy(), "b": policy("concatenated")}, provider="Reach"
     )
 
-    assert "a answers with 2 numbers, b with 4" in said(
+    assert "a answers with actions of length 2, b with 4" in said(
         report, "action_dimensions_differ", CheckVerdict.INVALID
     )
 
@@ -386,7 +386,7 @@ def test_declared_conventions_that_differ_are_pointed_out() -> None:
         return [each.message for each in judge_conventions("a", policy, adapter, scene)]
 
     (differs,) = messages(described(action_spec={"rotation": spec}))
-    assert "rotation is euler_xyz with 3 numbers, expected is axis_angle" in differs
+    assert "rotation is euler_xyz of length 3, expected is axis_angle" in differs
     (absent,) = messages(described(action_spec={"position": spec}))
     assert "rotation is expected" in absent
     (wish,) = messages(described(identity={"observation_params": {"send_state": True}}))

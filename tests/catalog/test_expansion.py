@@ -150,7 +150,7 @@ def test_equal_scenarios_run_once_and_the_user_is_told(tmp_path: Path) -> None:
     expansion = toy(tmp_path, scenarios={"generator": f"{_GENERATORS}:doubled"})
 
     assert [row.params["x"] for row in expansion.rows] == [1.0, 1]
-    assert any("occur twice" in warning for warning in expansion.warnings)
+    assert any("1 scenario occurs twice and runs once" in warning for warning in expansion.warnings)
     assert any("1 and 1.0 are two scenarios" in warning for warning in expansion.warnings)
 
 

@@ -21,7 +21,7 @@ def test_every_trouble_is_told() -> None:
 
     assert seen.problems == (
         "table/task-0#0.0 broke: simulator_mcp_call_failed",
-        "table/task-0#0.0: 1 safety violations",
+        "table/task-0#0.0: 1 safety violation",
         "table/task-1#1.0: 2 contract violations",
         "none of 2 canary episodes succeeded",
     )

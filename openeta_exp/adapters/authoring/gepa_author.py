@@ -12,6 +12,7 @@ from openeta_exp.adapters.authoring.gepa_search import SearchLimits, StrategySea
 from openeta_exp.adapters.authoring.revisions import Revisions
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.candidate import AuthorReply, Candidate, Proposal
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.model import ModelRequest
 from openeta_exp.domain.training import TrainingEpisode, TrainingEvidence
@@ -52,7 +53,8 @@ class GepaStrategyAuthor:
         if all(episode.success for episode in sample):
             return Proposal(
                 candidate=None,
-                reason=f"author_no_change: all of {len(sample)} training episodes were solved",
+                reason="author_no_change: every one of "
+                f"{counted(len(sample), 'training episode')} was solved",
             )
         ids = [episode.episode_id for episode in sample]
         revisions = Revisions(evidence, sample=ids, author=self.name)
@@ -87,8 +89,9 @@ class GepaStrategyAuthor:
                 parent_digest=evidence.tree.content_digest,
                 origin=f"author:{self.name}",
                 rationale=(
-                    f"{best.rationale}; solved {best.solved} of {len(best.scores)} training "
-                    f"episodes instead of {seed.solved} ({tried})"
+                    f"{best.rationale}; solved {best.solved} of "
+                    f"{counted(len(best.scores), 'training episode')} instead of {seed.solved} "
+                    f"({tried})"
                 ),
                 supporting_episode_ids=revisions.fixed_by(best),
             ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from openeta_exp.adapters.authoring.strategy_writing import stamped, written_revision
 from openeta_exp.domain.artifact import Artifact, ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import AuthorReply
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.grasp_strategy import GraspStrategy, parse_strategy, render_strategy
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.record import digest
@@ -176,8 +177,8 @@ class Revisions:
                 content_digest=each.artifact.content_digest,
                 text=each.text,
                 stop="discarded_in_training",
-                reason=f"solved {each.solved} of {len(each.scores)} training episodes, no more "
-                "than what it revises",
+                reason=f"solved {each.solved} of "
+                f"{counted(len(each.scores), 'training episode')}, no more than what it revises",
             )
             for each in self._by_text.values()
             if each is not self.seed and each.scores and not each.improves

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.model import ModelMessage
 
 
@@ -46,5 +47,7 @@ class History:
         kept = tuple(message for turn in self._turns for message in turn)
         if not self._dropped:
             return kept
-        note = f"[{self._dropped} earlier turns are not shown]"
+        note = (
+            f"[{counted(self._dropped, 'earlier turn is', plural='earlier turns are')} not shown]"
+        )
         return (ModelMessage(role="user", text=note), *kept)

@@ -11,6 +11,7 @@ from enum import Enum, auto
 import anyio
 
 from openeta_exp.adapters.provider.call_counts import CallCounter, CallCounts
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.errors import ProviderQueueTimeout
 from openeta_exp.ports.clock import Clock
@@ -115,7 +116,8 @@ class ProviderLimiter:
             each.waited(waited_s)
         if waiter.turn is _Turn.EXPIRED:
             raise ProviderQueueTimeout(
-                f"none of {self._limit} provider slots came free in {self._queue_timeout_s:g} s; "
+                f"none of {counted(self._limit, 'provider slot')} came free in "
+                f"{self._queue_timeout_s:g} s; "
                 "raise concurrency.provider or concurrency.provider_queue_timeout_s"
             )
         return waited_s

@@ -12,6 +12,7 @@ from openeta_exp.adapters.provider.failures import Failure, FailureClass, cut, u
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
 from openeta_exp.adapters.provider.meter import Hold, SpendingMeter
 from openeta_exp.adapters.provider.token_accounting import TokenEstimator, reported_usage
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.model import (
     Endpoint,
     ModelMessage,
@@ -229,7 +230,7 @@ def _flaw(reply: ChatReply, request: ModelRequest) -> Failure | None:
     if not reply.choices:
         return unusable("the endpoint answered without any choice")
     if reply.finish_reason == "length":
-        return cut(f"the answer was cut at {request.max_output_tokens} tokens")
+        return cut(f"the answer was cut at {counted(request.max_output_tokens, 'token')}")
     return None if reply.text.strip() else unusable("the endpoint answered with empty content")
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from openeta_exp.adapters.tracking.run_view import Point
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.lineage_story import CONFIRMATION, Comparison, LaneStory, LineageStory
@@ -173,14 +174,14 @@ def description(story: LineageStory, *, links: Sequence[str]) -> str:
     """
     promoted = ", ".join(f"{each.name} (g{each.generation})" for each in story.promotions)
     lines = [
-        f"**{len(story.generations)} generations; promoted: {promoted or 'nothing'}**",
+        f"**{counted(len(story.generations), 'generation')}; promoted: {promoted or 'nothing'}**",
         # Early on: the page folds away what comes after a few lines.
         *([" · ".join(links)] if links else []),
         f"Baseline `{story.first.content_digest[:12]}` → `{story.tree.content_digest[:12]}`",
     ]
     if story.promotions:
-        claimed = f"{100 * story.claimed_gain:+.0f}"
-        lines.append(f"Promotions claim {claimed} points in all: an optimistic sum, as each won.")
+        claimed = counted(100 * story.claimed_gain, "point", spec="+.0f")
+        lines.append(f"Promotions claim {claimed} in all: an optimistic sum, as each won.")
     if story.confirmation is not None:
         lines.append(f"Confirmation: {story.confirmation.sentence}")
     return "\n\n".join(lines)

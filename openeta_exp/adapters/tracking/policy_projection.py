@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from openeta_exp.adapters.tracking import comparison_view, lineage_view
 from openeta_exp.adapters.tracking.run_view import HIGH_WATER_TAG
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import (
     BatchEnded,
     BatchStarted,
@@ -137,7 +138,8 @@ class PolicyProjection:
         """Markdown for the top of the run's page."""
         verdict = None if known.ended is None else known.ended.verdict
         pairs = known.planned.scheduled_pairs
-        lines = [f"**{f'up to {pairs} pairs' if verdict is None else verdict.sentence()}**"]
+        said = f"up to {counted(pairs, 'pair')}" if verdict is None else verdict.sentence()
+        lines = [f"**{said}**"]
         arms = {self._labels.get(each, each): run_of(each) for each in _arms(known.planned)}
         found = {label: run_id for label, run_id in arms.items() if run_id is not None}
         links = [

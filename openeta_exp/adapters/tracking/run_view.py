@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from openeta_exp.adapters.tracking.outcome_table import OUTCOME_TABLE, outcome_table
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.history import BatchHistory
 from openeta_exp.domain.identity import JsonObject
@@ -199,7 +200,8 @@ def summary_values(
 def description(started: BatchStarted, summary: BatchSummary, *, over: bool = True) -> str:
     """Markdown that stands at the top of the run's page."""
     lines = [
-        f"**{summary.success_over_all.count} of {summary.success_over_all.of} episodes solved: "
+        f"**{summary.success_over_all.count} of "
+        f"{counted(summary.success_over_all.of, 'episode')} solved: "
         f"{_spoken(summary.success_over_all)}**; over those with a verdict "
         f"{_spoken(summary.success_over_results)} (95 % Wilson).",
     ]

@@ -19,6 +19,7 @@ from openeta_exp.catalog.host.perturbing import Timeline
 from openeta_exp.catalog.host.recording import Recorder
 from openeta_exp.catalog.host.tracking import Access, Tracked
 from openeta_exp.catalog.host.values import Json, digest_of, images_of, plain
+from openeta_exp.domain.counting import counted
 
 _WIRE_TYPES = (str, int, float, bool, list)
 
@@ -226,7 +227,9 @@ def checked_action(reply: Mapping[str, Any], dim: int | None) -> dict[str, Any]:
             "set chunk_size for a policy that returns several"
         )
     if dim is not None and actions.size != dim:
-        raise _unusable(f"actions have {actions.size} numbers, where {dim} were used before")
+        raise _unusable(
+            f"actions have {counted(actions.size, 'number')}, where {dim} were used before"
+        )
     # The product overflows only for absurd values, and then the exact test decides.
     if not math.isfinite(float(actions.dot(actions))) and not np.isfinite(actions).all():
         raise _unusable(f"actions are not finite: {actions.tolist()}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.grasp_strategy import (
     GraspHeight,
     GraspStrategy,
@@ -108,7 +109,7 @@ def _changes(strategy: GraspStrategy, failed: Sequence[TrainingEpisode]) -> list
         Change(
             name="top",
             weight=stalled,
-            because=f"{stalled} failed grasps never reached the contact pose",
+            because=f"{counted(stalled, 'failed grasp')} never reached the contact pose",
             strategy=_with_motion(strategy, grasp_height=GraspHeight()),
         )
         if motion.grasp_height.reference == "centre"
@@ -116,7 +117,8 @@ def _changes(strategy: GraspStrategy, failed: Sequence[TrainingEpisode]) -> list
         Change(
             name="patient",
             weight=len(failed) + empty,
-            because=f"{len(failed)} episodes failed while closing takes {motion.close_steps} steps",
+            because=f"{counted(len(failed), 'episode')} failed while closing takes "
+            f"{counted(motion.close_steps, 'step')}",
             strategy=_with_motion(strategy, close_steps=PATIENT_CLOSE_STEPS),
         )
         if motion.close_steps < PATIENT_CLOSE_STEPS
@@ -124,7 +126,8 @@ def _changes(strategy: GraspStrategy, failed: Sequence[TrainingEpisode]) -> list
         Change(
             name="high",
             weight=lost,
-            because=f"{lost} targets were held and still did not arrive",
+            because=f"{counted(lost, 'target was', plural='targets were')} held and still did "
+            "not arrive",
             strategy=_with_motion(strategy, lift_height_m=HIGH_LIFT_M, release=Release()),
         )
         if motion.lift_height_m < HIGH_LIFT_M or motion.release.mode == "drop"
@@ -132,7 +135,8 @@ def _changes(strategy: GraspStrategy, failed: Sequence[TrainingEpisode]) -> list
         Change(
             name="short-side",
             weight=long_sides,
-            because=f"{long_sides} failed targets have a short side",
+            because=f"{counted(long_sides, 'failed target has', plural='failed targets have')} "
+            "a short side",
             strategy=strategy.model_copy(
                 update={
                     "pose_policy": strategy.pose_policy.model_copy(

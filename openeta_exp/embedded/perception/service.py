@@ -8,6 +8,7 @@ from time import perf_counter
 import anyio
 import anyio.to_thread
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.embedded.perception.arguments import (
     DetectGrasps,
@@ -76,7 +77,9 @@ class PerceptionService:
             )
 
         details = await anyio.to_thread.run_sync(answer)
-        return success(f"{details.detection_count} detections of {arguments.prompt!r}", details)
+        return success(
+            f"{counted(details.detection_count, 'detection')} of {arguments.prompt!r}", details
+        )
 
     async def segment_points(self, arguments: SegmentPoints) -> JsonObject:
         """Raises: Refusal."""
@@ -121,7 +124,10 @@ class PerceptionService:
             )
 
         details = await anyio.to_thread.run_sync(answer)
-        return success(f"{POINT_CANDIDATES} masks for {len(arguments.points)} points", details)
+        return success(
+            f"{counted(POINT_CANDIDATES, 'mask')} for {counted(len(arguments.points), 'point')}",
+            details,
+        )
 
     async def detect_grasps(self, arguments: DetectGrasps) -> JsonObject:
         """Raises: Refusal."""
@@ -147,7 +153,7 @@ class PerceptionService:
             )
 
         details = await anyio.to_thread.run_sync(answer)
-        return success(f"{details.candidate_count} grasps", details)
+        return success(counted(details.candidate_count, "grasp"), details)
 
     async def _frame(self, png: bytes, *, undecodable: str) -> FrameTruth:
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from openeta_exp.domain.counting import counted
 from openeta_exp.embedded.simulator.env_ids import EnvId
 from openeta_exp.embedded.simulator.gl import Gl
 from openeta_exp.embedded.simulator.worker_process import WorkerProcess
@@ -67,7 +68,8 @@ class WorkerPool:
                 await self._slots.acquire()
         except TimeoutError as error:
             raise PoolExhausted(
-                f"all {self._capacity} environments are in use; none was closed in {timeout_s:g} s"
+                f"of {counted(self._capacity, 'environment')} none is free; none was closed in "
+                f"{timeout_s:g} s"
             ) from error
         try:
             worker = await self._pick(env_id)

@@ -243,7 +243,7 @@ async def test_nobody_is_asked_where_everything_was_solved() -> None:
     proposal, _ = await searched(provider, episodes=solving)
 
     assert proposal.candidate is None
-    assert proposal.reason == "author_no_change: all of 12 training episodes were solved"
+    assert proposal.reason == "author_no_change: every one of 12 training episodes was solved"
     assert provider.requests == []
 
 

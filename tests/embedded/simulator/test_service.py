@@ -180,7 +180,7 @@ async def test_a_create_that_waits_too_long_names_the_capacity() -> None:
     options = SimulatorOptions(max_envs=1, gl_candidates=(), capacity_timeout_s=0.05)
     async with SimulatorService.running(options) as service:
         await start(service)
-        with pytest.raises(PoolExhausted, match="all 1 environments are in use"):
+        with pytest.raises(PoolExhausted, match="of 1 environment none is free"):
             await start(service)
 
 
