@@ -9,7 +9,6 @@ from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.stop import StopReason
-from openeta_exp.engine.progress import none_counted
 
 
 class CapacityProgress:
@@ -30,7 +29,7 @@ class CapacityProgress:
         *,
         already_done: int,
         episodes: int | None = None,
-        calls: Callable[[], ProviderMetrics | None] = none_counted,
+        calls: Callable[[], ProviderMetrics | None] = lambda: None,
     ) -> None:
         del already_done, episodes, calls
         self._total = len(started.manifest.episodes)
