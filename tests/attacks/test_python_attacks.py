@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -100,18 +99,6 @@ STOPPED = {
     ),
     "no Python at all": ("def", "python_error"),
 }
-
-
-@pytest.fixture(scope="module")
-async def sandbox() -> AsyncIterator[MontySandbox]:
-    sandbox = MontySandbox(max_processes=1)
-    yield sandbox
-    await sandbox.aclose()
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Objects that share parts are small where they were made and endless where they a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -106,18 +105,6 @@ ENDLESS = {
     "a member of a set": SHARED_TUPLE + "{x}",
     "what is printed": SHARED_LIST + "print(x)",
 }
-
-
-@pytest.fixture(scope="module")
-async def sandbox() -> AsyncIterator[MontySandbox]:
-    sandbox = MontySandbox(max_processes=1)
-    yield sandbox
-    await sandbox.aclose()
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def run(sandbox: MontySandbox, folder: Path, source: str) -> SandboxRun:
