@@ -149,7 +149,10 @@ def phase_of(settings: ExperimentSettings) -> str:
 
     Raises: ManifestError.
     """
-    whole, selected = settings.manifest.read(), settings.read_manifest()
+    if settings.episodes is None:
+        return PHASE
+    whole = settings.manifest.read()
+    selected = whole.select(settings.episodes)
     if len(selected.episodes) == len(whole.episodes):
         return PHASE
     return f"{PHASE}-selected-{selected.content_digest[:8]}"
