@@ -1,10 +1,11 @@
 """What the engine itself costs: no physics, no thinking, two 256x256 RGB-D frames a turn.
 
-    scripts/bench/harness.py [--long]
+    python -m scripts.bench.harness [--long]
 
 Real MCP over HTTP, the real openai client against a real HTTP server, journal and session traces
-on disk; simulator and models are other processes and are not counted. Prints one JSON line per
-measurement and the figures as a table.
+on disk; simulator and models are other processes and are not counted. With a latency, the makespan
+is set against the model calls alone, and against the same calls by the bare clients, each run next
+to it. Prints one JSON line per measurement.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -34,8 +35,10 @@ from openeta_exp.engine.calls import counting
 from openeta_exp.engine.experiment import run_experiment
 from openeta_exp.engine.progress import NoProgress
 from openeta_exp.settings.experiment import ExperimentSettings
+from scripts.bench.bare_clients import BareClients
 
 TURNS = 5
+MODEL = "scripted-fixed-sequence"
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,22 @@ class Measured:
     engine_peak_mb: float
     engine_growth_mb: float
     makespan_over_ideal: float | None
+    makespan_over_bare_clients: float | None = None
+    bare_clients_over_ideal: float | None = None
+
+
+def null_simulator() -> AbstractContextManager[str]:
+    return served(str(Path(__file__).with_name("null_simulator.py")))
+
+
+def models(latency_s: float) -> AbstractContextManager[str]:
+    return served("-m", "openeta_exp.embedded.models", "--faults", f"latency={latency_s:g}")
 
 
 @contextmanager
-def null_simulator() -> Iterator[str]:
-    script = Path(__file__).with_name("null_simulator.py")
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True
-    ) as server:
+def served(*program: str) -> Iterator[str]:
+    """The URL of a server in a process of its own."""
+    with subprocess.Popen([sys.executable, *program], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             yield str(json.loads(server.stdout.readline())["url"])
@@ -75,12 +86,17 @@ class Load:
     provider_slots: int
     latency_s: float
 
+    @property
+    def ideal_s(self) -> float:
+        """Every slot answers one call after the other, from the first moment to the last."""
+        return self.episodes * TURNS * self.latency_s / self.provider_slots
+
 
 LOADS = (Load(64, 8, 8, 0.0), Load(64, 8, 8, 0.2), Load(64, 16, 8, 0.2), Load(256, 16, 8, 0.2))
 LONG = Load(1000, 8, 8, 0.0)
 
 
-def settings_for(folder: Path, url: str, load: Load) -> ExperimentSettings:
+def settings_for(folder: Path, url: str, models_url: str, load: Load) -> ExperimentSettings:
     episodes, concurrency, latency_s = load.episodes, load.concurrency, load.latency_s
     manifest = folder / f"{episodes}.json"
     rows = [
@@ -97,15 +113,16 @@ def settings_for(folder: Path, url: str, load: Load) -> ExperimentSettings:
             f"simulator.url={url}",
             "perception=none",
             "tracking=none",
-            "provider.model=scripted-fixed-sequence",
-            f"provider.latency_s={latency_s}",
+            "provider=openai",
+            f"provider.base_url={models_url}",
+            f"provider.model={MODEL}",
             f"concurrency.episodes={concurrency}",
             f"concurrency.provider={load.provider_slots}",
         ]
     )
 
 
-async def measure(settings: ExperimentSettings) -> Measured:
+async def measure(settings: ExperimentSettings, load: Load) -> Measured:
     manifest = settings.read_manifest()
     tree = baseline_tree(settings)
     layout = ExperimentLayout.below(settings.output_root, settings.experiment_id)
@@ -136,21 +153,24 @@ async def measure(settings: ExperimentSettings) -> Measured:
     store.close()
     turns = sum(outcome.usage.turns for outcome in report.batch.outcomes)
     assert turns == TURNS * len(manifest.episodes), "the fixed sequence has five turns"
-    concurrency = settings.concurrency.episodes
-    latency_s = float(settings.provider.model_dump()["latency_s"])
-    slots = settings.concurrency.provider
-    # Every slot answers one call after the other, from the first moment to the last.
-    ideal_s = len(manifest.episodes) * TURNS * latency_s / slots
     return Measured(
-        episodes=len(manifest.episodes),
-        concurrency=concurrency,
-        provider_slots=slots,
-        latency_s=latency_s,
+        **asdict(load),
         wall_s=round(wall_s, 2),
         engine_cpu_ms_per_turn=round(1000 * cpu_s / turns, 2),
         engine_peak_mb=round(_peak_mb(), 1),
         engine_growth_mb=round(_peak_mb() - memory_mb, 1),
-        makespan_over_ideal=round(wall_s / ideal_s, 3) if ideal_s else None,
+        makespan_over_ideal=round(wall_s / load.ideal_s, 3) if load.latency_s else None,
+    )
+
+
+async def beside_bare_clients(measured: Measured, load: Load, clients: BareClients) -> Measured:
+    bare_s = await clients.run(
+        episodes=load.episodes, concurrency=load.concurrency, model_calls=load.provider_slots
+    )
+    return replace(
+        measured,
+        makespan_over_bare_clients=round(measured.wall_s / bare_s, 3),
+        bare_clients_over_ideal=round(bare_s / load.ideal_s, 3),
     )
 
 
@@ -169,8 +189,13 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, null_simulator() as url:
         for load in (*LOADS, LONG) if options.long else LOADS:
-            settings = settings_for(Path(folder), url, load)
-            print(json.dumps(anyio.run(measure, settings).__dict__), flush=True)
+            with models(load.latency_s) as models_url:
+                settings = settings_for(Path(folder), url, models_url, load)
+                measured = anyio.run(measure, settings, load)
+                if load.latency_s:
+                    clients = BareClients(simulator_url=url, models_url=models_url, model=MODEL)
+                    measured = anyio.run(beside_bare_clients, measured, load, clients)
+            print(json.dumps(asdict(measured)), flush=True)
 
 
 if __name__ == "__main__":
