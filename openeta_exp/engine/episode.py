@@ -116,6 +116,7 @@ async def run_episode(
         resumption.carry_over(record)
     try:
         ending = await _within_deadline(spec, world=world, record=record, resumption=resumption)
+        _check_verdict(ending, record)
     except StoreError:
         raise
     except InfrastructureError as error:
@@ -141,6 +142,16 @@ async def _within_deadline(
         limit=spec.budget.timeout_s,
         observed=world.clock.monotonic_s() - record.started_s - record.human_wait_s,
     )
+
+
+def _check_verdict(ending: Ending, record: EpisodeRecord) -> None:
+    """Raises: SimulatorError: The episode would count as unsolved, and may have been solved."""
+    if ending.reason is not StopReason.NEED_HUMAN and record.verdict_is_lost():
+        raise SimulatorError(
+            "the reply to a motion was lost, and with it, perhaps, the checker's verdict: no "
+            "later answer says that the episode went on",
+            code="verdict_lost",
+        )
 
 
 async def _in_environment(

@@ -68,6 +68,8 @@ class EpisodeRecord:
     """What the session begins with."""
     denied_before: int = 0
     """Denials before this restart; only those since then can end it."""
+    lost_at: int | None = None
+    """How many receipts there were when the reply to a motion was last lost."""
     deadline: anyio.CancelScope | None = None
     """Ends the episode when its time is up."""
 
@@ -77,6 +79,16 @@ class EpisodeRecord:
             observation=observation, initial_observation=observation, memory=self.memory
         )
         return self.host
+
+    def verdict_is_lost(self) -> bool:
+        """Whether the reward may have been in a reply that never came.
+
+        Simulators reward once: only a later answer can show that the episode went on.
+        """
+        if self.host is None or self.lost_at is None or self.host.reward > 0:
+            return False
+        since = self.host.receipts[self.lost_at :]
+        return not any(receipt.tells_end and not receipt.terminated for receipt in since)
 
     def stand(self) -> None:
         """The loop has ended: from now on the clock can no longer change how."""

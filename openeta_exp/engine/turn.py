@@ -72,8 +72,6 @@ class TurnLoop:
     _results: tuple[ToolResult, ...] = ()
     _authorizations: tuple[TracedAuthorization, ...] = ()
     _question: TracedQuestion | None = None
-    _lost_at: int | None = None
-    """How many receipts there were when the reply to a motion was last lost."""
     _unanswered: str = ""
     """What a person was asked about a call and did not answer in time."""
 
@@ -86,7 +84,6 @@ class TurnLoop:
         while True:
             ending = self._over_budget() or await self._turn()
             if ending is not None:
-                self._check_verdict(ending)
                 return ending
 
     def _over_budget(self) -> Ending | None:
@@ -225,7 +222,7 @@ class TurnLoop:
             if not error.outcome_unknown:
                 raise
             # The reply is lost, the world may have changed: look, and let the planner decide.
-            self._lost_at = len(self.host.receipts)
+            self.record.lost_at = len(self.host.receipts)
             await self._refresh(because=error)
             return refused(
                 call,
@@ -272,24 +269,6 @@ class TurnLoop:
         if self.host.reward > 0:
             return Ending(reason=StopReason.ENVIRONMENT_SUCCESS)
         return Ending(reason=StopReason.ENVIRONMENT_TERMINATED)
-
-    def _check_verdict(self, ending: Ending) -> None:
-        """Simulators reward once. Whether a lost reply held the reward, nobody can say, unless a
-        later answer shows that the episode went on.
-
-        Raises:
-            SimulatorError: The episode would count as unsolved, and may have been solved.
-        """
-        resumes = ending.reason is StopReason.NEED_HUMAN
-        if self._lost_at is None or self.host.reward > 0 or resumes:
-            return
-        since = self.host.receipts[self._lost_at :]
-        if not any(receipt.tells_end and not receipt.terminated for receipt in since):
-            raise SimulatorError(
-                "the reply to a motion was lost, and with it, perhaps, the checker's verdict: no "
-                "later answer says that the episode went on",
-                code="verdict_lost",
-            )
 
     def _denied_too_often(self) -> Ending | None:
         denied = self.record.denied_calls - self.record.denied_before

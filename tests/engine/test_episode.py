@@ -184,6 +184,24 @@ async def test_an_episode_that_ended_in_a_lost_reply_without_a_reward_seen_has_n
     assert outcome.code == "verdict_lost"
 
 
+async def test_time_that_ran_out_after_a_lost_reply_is_no_verdict_either() -> None:
+    never = anyio.Event()
+    lose = broken("move_to", code="simulator_mcp_transport_timeout", unknown=True)
+
+    def hook(name: str) -> object:
+        return never if name == "observe" else lose(name)
+
+    scenes = Scenes(prepared(before=hook, solved_by=1, rewards_once=True))
+
+    outcome = await run_episode(
+        spec(timeout_s=0.05), world=world(Saying(calls(MOVE)), scenes=scenes)
+    )
+
+    assert isinstance(outcome, EpisodeFailure)
+    assert outcome.code == "verdict_lost"
+    assert scenes.opened[0].closes == 1
+
+
 async def test_an_end_long_after_a_lost_reply_is_a_verdict() -> None:
     hook = broken("move_to", code="simulator_mcp_transport_timeout", unknown=True)
     scenes = Scenes(prepared(before=hook, solved_by=0, ends_by=3))

@@ -26,7 +26,7 @@ from openeta_exp.embedded.simulator.replies import (
 from openeta_exp.embedded.simulator.replies import Observation as WireObservation
 from openeta_exp.errors import SimulatorError
 from openeta_exp.ports.simulator import Simulator, SimulatorSession
-from scripts.bench.sim_pick import Strategy, pick_and_place
+from scripts.benchmarks.sim_pick import Strategy, pick_and_place
 from tests.embedded.simulator.servers import Ready, http_server
 from tests.worlds import MOVE, OPEN, Scenes, prepared
 

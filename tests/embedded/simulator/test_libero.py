@@ -28,7 +28,7 @@ from openeta_exp.embedded.simulator.replies import (
     ObservationMetadata,
 )
 from openeta_exp.embedded.simulator.service import SimulatorOptions, SimulatorService
-from scripts.bench.sim_pick import ServedArm, Strategy, pick_and_place
+from scripts.benchmarks.sim_pick import ServedArm, Strategy, pick_and_place
 from tests.embedded.simulator.test_transports import call
 
 pytestmark = pytest.mark.anyio

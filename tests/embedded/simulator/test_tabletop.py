@@ -16,7 +16,7 @@ from openeta_exp.embedded.simulator.tabletop.mjcf import (
 )
 from openeta_exp.embedded.simulator.tabletop.scene import TabletopScene
 from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
-from scripts.bench.sim_pick import NAIVE, BareArm, Strategy, pick_and_place
+from scripts.benchmarks.sim_pick import NAIVE, BareArm, Strategy, pick_and_place
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""What every gate does to agents of known worth: `python -m scripts.bench.gates [--runs N]`.
+"""What every gate does to agents of known worth: `scripts/bench gates [--runs N]`.
 
 Prints markdown: false promotion, power and mean pairs of every mode, then whether the figures of
 an independent simulation study are met. Fixed, anytime and original rules are enumerated; the

@@ -1,6 +1,6 @@
 """A simulator server without physics: the tool contract, two fixed RGB-D frames, no delay.
 
-    python scripts/bench/null_simulator.py        prints one JSON line with its url
+    python scripts/benchmarks/null_simulator.py        prints one JSON line with its url
 
 The environment ends with reward 1 at the first gripper call, so an episode takes five turns.
 """

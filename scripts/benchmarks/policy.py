@@ -1,7 +1,7 @@
 """What a policy's step and a comparison cost besides the policy.
 
-    python -m scripts.bench.policy [STEPS]      a step
-    python -m scripts.bench.policy scale [N]    a comparison of N scenarios x 3 repeats x 2 policies
+    scripts/bench policy [--steps N]              a step
+    scripts/bench policy scale [--scenarios N]    a comparison: scenarios x 3 repeats x 2 policies
 
 A step: a null environment and a null policy, two 256x256 images per observation; CPU time of this
 process per step, best of several rounds, because a busy machine can only make it larger. The
@@ -15,6 +15,7 @@ once, sampled ten times a second.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -142,7 +143,7 @@ CATALOG: Mapping[str, Any] = {
                 "id": "null-scene",
                 "engine": "none",
                 "engine_version": "1",
-                "external": {"provider": "scripts.bench.policy:OneStep", "params": {}},
+                "external": {"provider": "scripts.benchmarks.policy:OneStep", "params": {}},
             }
         ]
     },
@@ -160,7 +161,7 @@ CATALOG: Mapping[str, Any] = {
 }
 
 
-def scale(scenarios: int = 1000) -> int:
+def scale(scenarios: int) -> int:
     """A comparison from the command line to its report."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -180,8 +181,8 @@ def scale(scenarios: int = 1000) -> int:
                 [
                     *(sys.executable, "-m", "openeta_exp", "command=compare"),
                     *(f"catalog.path={folder}", "catalog.repeats=3"),
-                    *("policy@a=scripts.bench.policy:Threshold", "a.params={threshold: 0.5}"),
-                    *("policy@b=scripts.bench.policy:Threshold", "b.params={threshold: 0.6}"),
+                    *("policy@a=scripts.benchmarks.policy:Threshold", "a.params={threshold: 0.5}"),
+                    *("policy@b=scripts.benchmarks.policy:Threshold", "b.params={threshold: 0.6}"),
                     f"output_root={folder}/outputs",
                 ],
                 cwd=_ROOT,
@@ -237,8 +238,8 @@ def _memory_mb(pid: int) -> float:
     return 0.0
 
 
-def main(steps: int = 20_000) -> int:
-    adapter = Adapter("scripts.bench.policy:NullEnvironment", {}, render=None)
+def step(steps: int) -> int:
+    adapter = Adapter("scripts.benchmarks.policy:NullEnvironment", {}, render=None)
     bare_s = min(bare_loop(adapter, steps) for _ in range(_ROUNDS))
     here_s = min(episode(adapter, NullPolicy(), steps) for _ in range(_ROUNDS))
     in_process_us = (here_s - bare_s) * 1e6
@@ -292,7 +293,7 @@ def serving() -> Iterator[str]:
     server = subprocess.Popen(
         [
             *(sys.executable, "-m", "openeta_exp.adapters.policy.model_host"),
-            *("scripts.bench.policy:NullModel", "--port", "0"),
+            *("scripts.benchmarks.policy:NullModel", "--port", "0"),
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -311,7 +312,14 @@ def report(name: str, value: float, unit: str, *, limit: float | None = None) ->
     print(f"{name:<40} {value:10.2f} {unit} CPU{bound}")
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", nargs="?", choices=("step", "scale"), default="step")
+    parser.add_argument("--steps", type=int, default=20_000, help="of `step`")
+    parser.add_argument("--scenarios", type=int, default=1000, help="of `scale`")
+    options = parser.parse_args()
+    return step(options.steps) if options.what == "step" else scale(options.scenarios)
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["scale"]:
-        sys.exit(scale(*map(int, sys.argv[2:3])))
-    sys.exit(main(*map(int, sys.argv[1:2])))
+    sys.exit(main())

@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 from openai import AsyncOpenAI
 
-from scripts.bench.null_simulator import camera
+from scripts.benchmarks.null_simulator import camera
 
 TOOLS = ("render_env", "move_to", "render_env", "gripper_close", None)
 """What follows each answer of `scripted-fixed-sequence`; the last one ends the episode."""

@@ -1,6 +1,6 @@
 """Kill -9 at random moments: does the same command end with the same facts?
 
-    scripts/bench/interruptions.py [--kills 30] [--seed 0] [OVERRIDE ...]
+    scripts/bench interruptions [--kills 30] [--seed 0] [OVERRIDE ...]
 
 Runs a lineage (`+experiment=tabletop_iterate` unless overrides name another) once undisturbed and
 once killed again and again, each time at a random moment and started again at once by the same

@@ -1,6 +1,6 @@
 """What the embedded simulator costs, against a bare loop over the same environment.
 
-    python -m scripts.bench.sim [--episodes 100] [--rounds 5] [--no-batch] [--no-speed]
+    scripts/bench sim [--episodes 100] [--rounds 5] [--no-batch] [--no-speed]
 
 Prints one JSON line per measurement:
 
@@ -36,9 +36,9 @@ from openeta_exp.embedded.simulator.rendering_quality import Quality
 from openeta_exp.embedded.simulator.replies import CreateReply, MotionReply, Observation
 from openeta_exp.embedded.simulator.tabletop.tasks import TASKS
 from openeta_exp.embedded.simulator.worker import build_backend
-from scripts.bench.bare_loop import BareLoop, Round
-from scripts.bench.bare_loop import processes as bare_processes
-from scripts.bench.sim_pick import LADDER, BareArm, Strategy, pick_and_place
+from scripts.benchmarks.bare_loop import BareLoop, Round
+from scripts.benchmarks.bare_loop import processes as bare_processes
+from scripts.benchmarks.sim_pick import LADDER, BareArm, Strategy, pick_and_place
 
 SOUP = str(LiberoId("libero_object", 0))
 CAN = str(TabletopId("pick_can_basket"))

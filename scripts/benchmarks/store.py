@@ -1,4 +1,4 @@
-"""What it costs to keep and to show a fact: `python -m scripts.bench.store [EPISODES]`.
+"""What it costs to keep and to show a fact: `scripts/bench store [--episodes N]`.
 
 Medians over single calls, so that a busy machine shows in the 95th percentile and not in the
 figure. Everything is written to a temporary folder.
@@ -6,8 +6,11 @@ figure. Everything is written to a temporary folder.
 
 from __future__ import annotations
 
+import argparse
+import re
 import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.tracking.messages import MlflowTarget
 from openeta_exp.adapters.tracking.mlflow_tracker import MlflowTracker
@@ -27,15 +31,21 @@ from openeta_exp.statistics.intervals import wilson
 from tests.batches import arm, manifest, started, story, won
 
 T = TypeVar("T")
+EXPERIMENT = "exp"
+"""As the facts say."""
 
 
-def main(episodes: int = 10_000) -> None:
-    specs = manifest(episodes)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--episodes", type=int, default=10_000)
+    specs = manifest(parser.parse_args().episodes)
     facts = list(story(specs, [won(each) for each in specs.episodes]))
     with tempfile.TemporaryDirectory() as name:
-        journal = Path(name) / "journal.sqlite"
-        bench_append(journal, facts)
-        bench_outcomes(journal, specs)
+        layout = ExperimentLayout.below(Path(name), EXPERIMENT)
+        layout.journal.parent.mkdir(parents=True)
+        bench_append(layout.journal, facts)
+        bench_outcomes(layout.journal, specs)
+        bench_inspect(Path(name))
         bench_publish(Path(name), facts)
 
 
@@ -64,6 +74,33 @@ def bench_outcomes(path: Path, specs: Manifest) -> None:
     journal.close()
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{'memory at its highest, benchmark included':<40} {peak_mb:10.0f} MB")
+
+
+def bench_inspect(output_root: Path) -> None:
+    """The command as typed, from its start to its end."""
+    begun_s = time.perf_counter()
+    command = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "openeta_exp", "command=inspect"),
+            *(f"output_root={output_root}", f"experiment_id={EXPERIMENT}"),
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+    peak_kb = 0
+    # The kernel's own highest mark counts what this process held when it was copied.
+    while command.poll() is None:
+        peak_kb = max(peak_kb, _highest_kb(command.pid))
+        time.sleep(0.005)
+    wall_s = time.perf_counter() - begun_s
+    assert command.returncode == 0, "command=inspect failed"
+    print(f"{'command=inspect':<40} {wall_s:10.2f} s wall, {peak_kb / 1024:.0f} MB")
+
+
+def _highest_kb(pid: int) -> int:
+    """Resident memory of a process at its highest; 0 of one that has just ended."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) if found else 0
 
 
 def bench_publish(folder: Path, facts: Sequence[Event]) -> None:
@@ -102,4 +139,4 @@ def clocked(name: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main()

@@ -1,6 +1,6 @@
 """What the engine itself costs: no physics, no thinking, two 256x256 RGB-D frames a turn.
 
-    python -m scripts.bench.harness [--long]
+    scripts/bench harness [--long]
 
 Real MCP over HTTP, the real openai client against a real HTTP server, journal and session traces
 on disk; simulator and models are other processes and are not counted. With a latency, the makespan
@@ -35,7 +35,7 @@ from openeta_exp.engine.calls import counting
 from openeta_exp.engine.experiment import run_experiment
 from openeta_exp.engine.progress import NoProgress
 from openeta_exp.settings.experiment import ExperimentSettings
-from scripts.bench.bare_clients import BareClients
+from scripts.benchmarks.bare_clients import BareClients
 
 TURNS = 5
 MODEL = "scripted-fixed-sequence"

@@ -1,6 +1,6 @@
 """A whole LIBERO batch against the bare scripted loop over the same episodes, in one run.
 
-    scripts/bench/libero_batch.py [--seeds 10]
+    scripts/bench libero_batch [--seeds 10]
 
 The bare loop knows the true poses and runs in two processes without server, model, images or
 records. The batch is `python -m openeta_exp` as a user starts it: planner over HTTP, simulator and
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from openeta_exp.wire.batch_result import parse_batch_result
-from scripts.bench.sim import LIBERO_OBJECT, run_bare
+from scripts.benchmarks.sim import LIBERO_OBJECT, run_bare
 
 PROCESSES = 2
 LIMIT_S = 3600
