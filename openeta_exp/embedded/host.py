@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,25 +20,13 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 
 from openeta_exp.embedded.addresses import EmbeddedAddresses, HostOptions
+from openeta_exp.embedded.announcing import AnnouncingServer
 from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.models.server import create_app
 from openeta_exp.wire.model_faults import parse_faults
 
 _KEEP_ALIVE_S = 600
 """Longer than a planner or a simulator pauses, so that connections survive."""
-
-
-class _Announcing(uvicorn.Server):
-    """Says where it listens, once it does."""
-
-    def __init__(self, config: uvicorn.Config, addresses: EmbeddedAddresses) -> None:
-        super().__init__(config)
-        self._addresses = addresses
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        sys.stdout.write(self._addresses.to_json() + "\n")
-        sys.stdout.flush()
 
 
 @asynccontextmanager
@@ -82,7 +69,7 @@ async def serve(options: HostOptions) -> None:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=2,
         )
-        server = _Announcing(config, addresses)
+        server = AnnouncingServer(config, addresses.to_json())
         async with anyio.create_task_group() as group:
             group.start_soon(_end_with_parent, server)
             await server.serve(sockets=[listener])

@@ -10,31 +10,18 @@ import argparse
 import json
 import logging
 import os
-import socket
 import sys
 from functools import partial
 
 import anyio
 import uvicorn
 
+from openeta_exp.embedded.announcing import AnnouncingServer
 from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.perception.asgi import serving
 from openeta_exp.embedded.perception.frame_source import HttpFrameSource
 from openeta_exp.embedded.perception.mcp_server import build_server
 from openeta_exp.embedded.perception.service import PerceptionService
-
-
-class _Http(uvicorn.Server):
-    """Says when it listens."""
-
-    def __init__(self, config: uvicorn.Config, ready: str) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        sys.stdout.write(self._ready + "\n")
-        sys.stdout.flush()
 
 
 async def serve_http(frames_url: str, *, transport: str, host: str, port: int) -> None:
@@ -58,7 +45,7 @@ async def serve_http(frames_url: str, *, transport: str, host: str, port: int) -
             access_log=False,
             timeout_graceful_shutdown=2,
         )
-        await _Http(config, ready).serve(sockets=[listener])
+        await AnnouncingServer(config, ready).serve(sockets=[listener])
 
 
 async def serve_stdio(frames_url: str) -> None:

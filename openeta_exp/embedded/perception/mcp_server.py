@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Generic, TypeVar
 
-from mcp.server import Server, ServerRequestContext
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-)
+from mcp.server import Server
+from mcp_types import CallToolResult
 
 from openeta_exp.domain.identity import JsonObject
+from openeta_exp.embedded.mcp_face import mcp_server, text_result
 from openeta_exp.embedded.perception.arguments import (
     DetectGrasps,
     Refusal,
@@ -63,34 +56,10 @@ def build_server(service: PerceptionService) -> Server:
     """
     tools = {tool.name: tool for tool in _tools(service)}
 
-    async def list_tools(
-        _context: ServerRequestContext, _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(
-            tools=[
-                Tool(
-                    name=tool.name,
-                    description=tool.description,
-                    input_schema=tool.arguments.model_json_schema(),
-                )
-                for tool in tools.values()
-            ]
-        )
+    async def call(name: str, given: JsonObject) -> CallToolResult:
+        return text_result(json.dumps(await tools[name](given)))
 
-    async def call_tool(
-        _context: ServerRequestContext, params: CallToolRequestParams
-    ) -> CallToolResult:
-        tool = tools.get(params.name)
-        if tool is None:
-            return _text(f"Unknown tool: {params.name}", is_error=True)
-        return _text(json.dumps(await tool(params.arguments or {})))
-
-    return Server(
-        "openeta_exp-perception",
-        version=_version(),
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
+    return mcp_server("openeta_exp-perception", tools, call)
 
 
 def _tools(service: PerceptionService) -> tuple[_Tool, ...]:  # type: ignore[type-arg]
@@ -119,14 +88,3 @@ def _tools(service: PerceptionService) -> tuple[_Tool, ...]:  # type: ignore[typ
             introduction=anygrasp,
         ),
     )
-
-
-def _version() -> str:
-    try:
-        return metadata.version("openeta_exp")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def _text(text: str, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)

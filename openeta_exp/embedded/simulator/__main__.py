@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from functools import partial
 import anyio
 import uvicorn
 
+from openeta_exp.embedded.announcing import AnnouncingServer
 from openeta_exp.embedded.listening import listen
 from openeta_exp.embedded.simulator.asgi import serving
 from openeta_exp.embedded.simulator.gl import Gl
@@ -31,21 +31,12 @@ from openeta_exp.embedded.simulator.service import SimulatorOptions, SimulatorSe
 logger = logging.getLogger(__name__)
 
 
-class _Http(uvicorn.Server):
-    """Says when it listens, and stops on a signal without passing it on.
+class _Http(AnnouncingServer):
+    """Stops on a signal without passing it on.
 
     uvicorn raises the signal again once it has stopped, and that would end this process before
     the service around it has closed its environments.
     """
-
-    def __init__(self, config: uvicorn.Config, ready: str) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        sys.stdout.write(self._ready + "\n")
-        sys.stdout.flush()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

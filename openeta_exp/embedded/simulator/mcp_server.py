@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Generic, TypeVar
 
-from mcp.server import Server, ServerRequestContext
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-)
+from mcp.server import Server
+from mcp_types import CallToolResult
 from pydantic import ValidationError
 
+from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.record import Record
+from openeta_exp.embedded.mcp_face import mcp_server, text_result
 from openeta_exp.embedded.simulator.arguments import (
     CloseEnv,
     CreateEnv,
@@ -59,35 +53,12 @@ def build_server(service: SimulatorService) -> Server:
     expect; arguments that do not fit the schema and unknown tools are `isError` results.
     """
     tools = {tool.name: tool for tool in _tools(service)}
-    # Made once: over HTTP the SDK wants a tool's schema at every call.
-    listed = ListToolsResult(
-        tools=[
-            Tool(
-                name=tool.name,
-                description=tool.description,
-                input_schema=tool.arguments.model_json_schema(),
-            )
-            for tool in tools.values()
-        ]
-    )
-    schemas = {tool.name: tool.input_schema for tool in listed.tools}
 
-    async def list_tools(
-        _context: ServerRequestContext, _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return listed
-
-    async def call_tool(
-        _context: ServerRequestContext, params: CallToolRequestParams
-    ) -> CallToolResult:
-        tool = tools.get(params.name)
-        if tool is None:
-            return _text(f"Unknown tool: {params.name}", is_error=True)
-        given = params.arguments or {}
+    async def call(name: str, given: JsonObject) -> CallToolResult:
         try:
-            reply = await tool(given)
+            reply = await tools[name](given)
         except ValidationError as error:
-            return _text(f"Error executing tool {tool.name}: {error}", is_error=True)
+            return text_result(f"Error executing tool {name}: {error}", is_error=True)
         except SimulatorError as error:
             handle = given.get("handle")
             reply = ErrorReply(
@@ -96,26 +67,11 @@ def build_server(service: SimulatorService) -> Server:
                 handle=handle if isinstance(handle, str) else None,
                 fatal=not isinstance(error, ToolRefusal),
             )
-        return _text(reply if isinstance(reply, str) else reply.model_dump_json(exclude_none=True))
+        if isinstance(reply, str):
+            return text_result(reply)
+        return text_result(reply.model_dump_json(exclude_none=True))
 
-    return Server(
-        "openeta_exp-simulator",
-        version=_version(),
-        get_tool_input_schema=schemas.get,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
-
-
-def _version() -> str:
-    try:
-        return metadata.version("openeta_exp")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def _text(text: str, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
+    return mcp_server("openeta_exp-simulator", tools, call)
 
 
 def _tools(service: SimulatorService) -> tuple[_Tool, ...]:  # type: ignore[type-arg]
