@@ -194,6 +194,44 @@ def test_the_run_script_looks_into_a_manifest_file(clone: Path, tmp_path: Path) 
     assert ran.stdout.startswith("setup: libero\n")
 
 
+def benchmarks() -> list[str]:
+    """Names of those that `scripts/bench` tells of."""
+    told = subprocess.run(
+        [ROOT / "scripts" / "bench"], capture_output=True, text=True, check=True
+    ).stdout
+    return re.findall(r"^  (\w+) ", told, re.MULTILINE)
+
+
+def test_every_benchmark_that_can_be_run_alone_is_told_of_and_run(clone: Path) -> None:
+    shutil.copy(ROOT / "scripts" / "bench", clone / "scripts" / "bench")
+    runnable = [
+        each.stem
+        for each in (ROOT / "scripts" / "benchmarks").glob("*.py")
+        if "scripts/bench " + each.stem in each.read_text(encoding="utf-8")
+    ]
+
+    assert sorted(runnable) == sorted(benchmarks())
+    for name in runnable:
+        ran = subprocess.run(
+            [clone / "scripts" / "bench", name, "--seed", "1"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ran.stdout == f"setup: dev\npython: -m scripts.benchmarks.{name} --seed 1\n"
+
+
+def test_a_benchmark_that_does_not_exist_is_refused() -> None:
+    ran = subprocess.run(
+        [ROOT / "scripts" / "bench", "speed"], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "scripts/bench: there is no benchmark 'speed'; scripts/bench lists them\n"
+    )
+
+
 def test_the_interface_refuses_a_place_where_nothing_was_tracked_and_creates_nothing(
     tmp_path: Path,
 ) -> None:
