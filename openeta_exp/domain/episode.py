@@ -93,6 +93,8 @@ class _Ended(Record):
     """What the simulator said of itself: backend, versions, GL, quality, initial state."""
     started_at_s: float = 0.0
     """Unix time."""
+    violations: tuple[str, ...] = ()
+    """Safety or contract violations, by code; also of an episode that broke after them."""
 
 
 class EpisodeResult(_Ended):
@@ -114,8 +116,6 @@ class EpisodeResult(_Ended):
     grasps: tuple[GraspAttempt, ...] = ()
     interaction: Interaction | None = None
     """Set while the episode waits for a person."""
-    violations: tuple[str, ...] = ()
-    """Safety or contract violations, by code."""
 
     @property
     def failure_class(self) -> FailureClass:

@@ -16,7 +16,6 @@ from openeta_exp.domain.episode import (
     EpisodeOutcome,
     EpisodeResult,
 )
-from openeta_exp.domain.evidence import checker_success, violations
 from openeta_exp.domain.identity import Digest, ExecutionId, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.model import TokenUsage
@@ -123,6 +122,9 @@ async def run_episode(
         if isinstance(error, ProviderError):
             # The turn that it ended is not on record, and some of its answers were charged.
             record.tokens += TokenUsage(total_tokens=error.tokens)
+        if record.is_solved():
+            # What breaks after the checker has spoken takes nothing back.
+            return _result(record, Ending(reason=StopReason.ENVIRONMENT_SUCCESS), world=world)
         return _failure(record, error, world=world)
     return _result(record, ending, world=world)
 
@@ -256,11 +258,10 @@ async def _close(session: SimulatorSession, record: EpisodeRecord) -> None:
 
 def _result(record: EpisodeRecord, ending: Ending, *, world: EpisodeWorld) -> EpisodeResult:
     host = record.host
-    receipts = [] if host is None else host.receipts
     at_reset = host is not None and host.initial_observation.success_at_reset
     return EpisodeResult(
         **record.facts(now_s=world.clock.monotonic_s()),
-        success=not at_reset and checker_success(receipts, record.execution_id),
+        success=record.is_solved(),
         stop_reason=ending.reason,
         claims_success=ending.claims_success,
         success_at_reset=at_reset,
@@ -269,7 +270,6 @@ def _result(record: EpisodeRecord, ending: Ending, *, world: EpisodeWorld) -> Ep
         reward=0.0 if host is None else host.reward,
         grasps=() if host is None else tuple(host.grasps),
         interaction=ending.interaction,
-        violations=violations(receipts, record.execution_id),
     )
 
 

@@ -12,6 +12,7 @@ import anyio
 
 from openeta_exp.domain.budget import Spent
 from openeta_exp.domain.episode import Assistance, Cleanup, CleanupStatus, EpisodeUsage
+from openeta_exp.domain.evidence import checker_success, violations
 from openeta_exp.domain.identity import Digest, EpisodeId, ExecutionId, JsonObject, SessionId
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.memory import SessionMemory
@@ -38,6 +39,7 @@ class EndedFacts(TypedDict):
     initial_frame_sha256: dict[str, str]
     environment: JsonObject
     started_at_s: float
+    violations: tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +81,12 @@ class EpisodeRecord:
             observation=observation, initial_observation=observation, memory=self.memory
         )
         return self.host
+
+    def is_solved(self) -> bool:
+        """Whether the checker has confirmed success, whatever came after."""
+        if self.host is None or self.host.initial_observation.success_at_reset:
+            return False
+        return checker_success(self.host.receipts, self.execution_id)
 
     def verdict_is_lost(self) -> bool:
         """Whether the reward may have been in a reply that never came.
@@ -128,6 +136,7 @@ class EpisodeRecord:
     def facts(self, *, now_s: float) -> EndedFacts:
         """Everything an outcome says besides its verdict."""
         first = None if self.host is None else self.host.initial_observation
+        receipts = () if self.host is None else self.host.receipts
         return EndedFacts(
             episode_id=self.spec.episode_id,
             spec_digest=self.spec.content_digest,
@@ -157,4 +166,5 @@ class EpisodeRecord:
             else {camera.frame_id: camera.rgb_sha256 for camera in first.cameras},
             environment={} if first is None else first.facts,
             started_at_s=self.started_at_s,
+            violations=violations(receipts, self.execution_id),
         )

@@ -108,7 +108,7 @@ class TurnLoop:
         decided_s = self.clock.monotonic_s()
         self.record.decided(turn)
         self._forget_last_turn()
-        ending = await self._carry_out(turn)
+        ending = self._over_budget() or await self._carry_out(turn)
         self.record.turns += 1
         trace = TurnTrace(
             turn=context.turn,
@@ -154,6 +154,9 @@ class TurnLoop:
         results: list[ToolResult] = []
         for call in decision.calls:
             self.record.tool_calls += 1
+            over = self._over_budget()
+            if over is not None:
+                return over
             result = await self._one(call, decision.reasoning)
             results.append(result)
             self._results = tuple(results)
@@ -173,6 +176,10 @@ class TurnLoop:
         if spec.effect is not ToolEffect.WORLD_MUTATING:
             return await self.tools.run(call)
         authorization = await self._authorize(spec, call, reasoning)
+        if authorization.allowed and self._over_budget() is not None:
+            return refused(
+                call, spec.effect, code="budget_exceeded", message="its review used the budget up"
+            )
         if authorization.allowed:
             return await self._mutate(call)
         self.record.denied_calls += 1

@@ -53,6 +53,8 @@ class _Error(Record):
     limit: float | None = None
     observed: float | None = None
     unit: str | None = None
+    violations: tuple[str, ...] = ()
+    """Of an episode that broke after them; a result names them in its episode."""
 
 
 class _Empty(Record):
@@ -155,7 +157,9 @@ def outcome_row(index: int, spec: EpisodeSpec, outcome: EpisodeOutcome) -> Outco
             interaction = _interaction(outcome)
             error = _Empty() if status_of(outcome) is not EpisodeStatus.FAIL else _reason(outcome)
         case EpisodeFailure(error_type=error_type, code=code, message=message):
-            error = _Error(type=error_type, code=code, message=message)
+            error = _Error(
+                type=error_type, code=code, message=message, violations=outcome.violations
+            )
         case _:
             assert_never(outcome)
     return OutcomeRow(
@@ -291,6 +295,7 @@ def outcome_of(row: OutcomeRow) -> EpisodeOutcome:
                     "error_type": error.type,
                     "code": error.code,
                     "message": error.message,
+                    "violations": error.violations,
                 }
             )
         case _Episode() as episode, _, interaction:

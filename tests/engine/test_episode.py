@@ -118,6 +118,31 @@ async def test_a_budget_ends_the_episode_where_the_documentation_says(
     assert outcome.limit == next(iter(budget.values()))
 
 
+async def test_no_call_beyond_the_limit_is_carried_out_within_a_turn_either() -> None:
+    scenes = Scenes(prepared(solved_by=3))
+    planner = Saying(calls(OBSERVE, OBSERVE), calls(MOVE))
+
+    at_limit = await run_episode(spec(max_tool_calls=5), world=world(planner, scenes=scenes))
+    beyond = await run_episode(spec(max_tool_calls=4), world=world(planner, scenes=scenes))
+
+    assert isinstance(at_limit, EpisodeResult)
+    assert (at_limit.success, at_limit.usage.tool_calls) == (True, 5)
+    assert isinstance(beyond, EpisodeResult)
+    assert beyond.stop_reason is StopReason.TOOL_CALL_LIMIT_EXCEEDED
+    assert (beyond.success, beyond.observed, scenes.opened[1].acted) == (False, 5.0, 2)
+
+
+async def test_a_decision_that_took_more_tokens_than_there_were_is_not_carried_out() -> None:
+    scenes = Scenes()
+    planner = Saying(calls(MOVE), tokens=11)
+
+    outcome = await run_episode(spec(max_total_tokens=10), world=world(planner, scenes=scenes))
+
+    assert isinstance(outcome, EpisodeResult)
+    assert outcome.stop_reason is StopReason.TOKEN_LIMIT_EXCEEDED
+    assert (outcome.success, outcome.observed, scenes.opened[0].acted) == (False, 11.0, 0)
+
+
 async def test_a_batch_of_calls_counts_each_of_them() -> None:
     outcome = await run_episode(
         spec(max_tool_calls=5), world=world(Saying(calls(OBSERVE, OBSERVE, OBSERVE)))
@@ -142,7 +167,7 @@ async def test_the_clock_runs_over_a_reset_that_hangs_and_the_environment_is_clo
 
 @pytest.mark.parametrize("operation", ["create", "reset", "observe"])
 async def test_a_simulator_that_breaks_leaves_no_verdict(operation: str) -> None:
-    scenes = Scenes(prepared(before=broken(operation), shows=False))
+    scenes = Scenes(prepared(before=broken(operation), shows=False, solved_by=0))
 
     outcome = await run_episode(spec(), world=world(Saying(calls(MOVE)), scenes=scenes))
 
@@ -214,12 +239,32 @@ async def test_an_end_long_after_a_lost_reply_is_a_verdict() -> None:
 
 
 async def test_three_failed_looks_after_a_motion_end_without_a_verdict() -> None:
-    scenes = Scenes(prepared(before=broken("observe"), shows=False))
+    scenes = Scenes(prepared(before=broken("observe"), shows=False, solved_by=0))
 
     outcome = await run_episode(spec(), world=world(Saying(calls(MOVE)), scenes=scenes))
 
     assert isinstance(outcome, EpisodeFailure)
     assert outcome.code == "fresh_observation_unavailable"
+
+
+async def test_what_breaks_after_the_checker_has_spoken_takes_nothing_back() -> None:
+    scenes = Scenes(prepared(before=broken("observe"), shows=False))
+
+    outcome = await run_episode(spec(), world=world(Saying(calls(MOVE)), scenes=scenes))
+
+    assert isinstance(outcome, EpisodeResult)
+    assert (outcome.success, outcome.stop_reason) == (True, StopReason.ENVIRONMENT_SUCCESS)
+
+
+async def test_a_collision_is_on_record_also_if_the_episode_breaks_after_it() -> None:
+    scenes = Scenes(
+        prepared(collides_at=frozenset({1}), solved_by=0, before=broken("gripper_control"))
+    )
+
+    outcome = await run_episode(spec(), world=world(Saying(calls(MOVE, OPEN)), scenes=scenes))
+
+    assert isinstance(outcome, EpisodeFailure)
+    assert outcome.violations == ("safety.collision",)
 
 
 async def test_a_motion_without_a_view_owes_one_before_the_next_decision() -> None:
