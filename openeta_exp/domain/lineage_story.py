@@ -25,7 +25,7 @@ from openeta_exp.domain.generation import GenerationResult
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.publication import Receipt
 from openeta_exp.domain.record import Record
-from openeta_exp.domain.verdict import Effect, GateVerdict
+from openeta_exp.domain.verdict import GateVerdict, Ground
 
 CONFIRMATION = "confirmation"
 _OF_A_LANE = ("canary", "held-out")
@@ -61,7 +61,7 @@ class Comparison(Record):
         if self.ended is None:
             return f"under way: up to {counted(self.planned.scheduled_pairs, 'pair')}"
         if self.ended.verdict is not None and self.planned.stage == CONFIRMATION:
-            return estimate(self.ended.verdict.effect)
+            return estimate(self.ended.verdict)
         if self.ended.verdict is not None:
             return self.ended.verdict.sentence()
         canary = self.ended.canary
@@ -266,14 +266,17 @@ def _plan(story: LineageStory, event: ComparisonPlanned) -> None:
     )
 
 
-def estimate(effect: Effect) -> str:
-    """What a confirmation says, in one line."""
+def estimate(verdict: GateVerdict) -> str:
+    """What a confirmation says, in one line, with whatever else is to be known of its pairs."""
+    effect = verdict.effect
+    known = (Ground.SAFETY, Ground.CONTRACT, Ground.DIFFERENTIAL_EXCLUSION, Ground.INCOMPARABLE)
+    notes = [reason.message for reason in verdict.reasons if reason.ground in known]
     low, high = 100 * effect.tango_95.low, 100 * effect.tango_95.high
     return (
         f"{counted(100 * effect.difference, 'point', spec='+.0f')} (95 % CI "
         f"{low:+.0f}..{high:+.0f}) on "
         f"{counted(effect.pairs, 'fresh pair')}, last against first baseline; an estimate that "
-        "no gate selected"
+        + "; ".join(["no gate selected", *notes])
     )
 
 

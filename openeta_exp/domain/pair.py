@@ -97,10 +97,13 @@ class ArmObservation(Record):
     """On the environment checker's word only."""
     failure_class: str | None = None
     """What broke; set exactly when the status is `infrastructure`."""
+    broken_attempts: int = Field(default=0, ge=0)
+    """Attempts at this episode that broke, whether it came to a verdict in the end or not."""
     failures: int = Field(default=0, ge=0)
     """Tool calls that failed."""
     human_requests: int = Field(default=0, ge=0)
     safety_violations: int = Field(default=0, ge=0)
+    """Of all attempts at this episode, those that broke included; contract violations too."""
     contract_violations: int = Field(default=0, ge=0)
     cost: Cost = Cost()
     """Of all attempts at this episode; capped episodes at the cap."""
@@ -120,6 +123,11 @@ class ArmObservation(Record):
     @property
     def broke(self) -> bool:
         return self.status is PairStatus.INFRASTRUCTURE
+
+    @property
+    def ever_broke(self) -> bool:
+        """Whether any attempt broke, also if a further one came to a verdict."""
+        return self.broke or self.broken_attempts > 0
 
     @property
     def solved_at_reset(self) -> bool:

@@ -187,10 +187,15 @@ class Exclusions(Record):
     both: int = Field(ge=0)
     solved_at_reset: int = Field(default=0, ge=0)
     """Pairs in which there was nothing to solve; no part of the counts above."""
+    candidate_breaks: int = Field(default=0, ge=0)
+    """Pairs in which attempts of the candidate alone broke, whether they were tried again until
+    there was a verdict or given up. Who breaks when it would lose gains by being tried again."""
+    baseline_breaks: int = Field(default=0, ge=0)
+    """The same, of the baseline alone."""
     share: float
     """Of broken ones among the pairs that were run and not solved at reset."""
     p_value: float
-    """Exact, that the candidate loses no more pairs than the baseline."""
+    """Exact, that the candidate breaks in no more pairs than the baseline."""
     differential: bool
     classes: dict[str, int] = Field(default_factory=dict)
     """`side:failure_class`, or `side:solved_at_reset`, to count."""

@@ -12,6 +12,7 @@ import anyio
 from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted
+from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import EpisodeSpec
 from openeta_exp.domain.money import Prices
 from openeta_exp.domain.pair import ArmObservation, PairKey, PairObservation, Side
@@ -70,6 +71,8 @@ class ComparisonPlan:
         environment_pins: The same, for what the environment says of itself in every outcome.
         attempts: Runs of one episode of one arm before its pair is given up and replaced.
         fresh: Sides that run again what has a verdict already.
+        own_runs: What has ended before counts with all its attempts, and only if it is this
+            comparison's own. Otherwise the last verdict of an arm counts, whatever brought it.
         any_order: Every pair is run, so environments may be kept as long as they are of use, and
             an interrupted comparison counts whatever has ended.
     """
@@ -84,6 +87,7 @@ class ComparisonPlan:
     environment_pins: tuple[str, ...] = ENVIRONMENT_PINS
     attempts: int = MAX_ATTEMPTS
     fresh: frozenset[Side] = frozenset()
+    own_runs: bool = False
     any_order: bool = False
 
 
@@ -107,9 +111,9 @@ async def run_comparison(
 ) -> ComparisonRun[Answer]:
     """Run pairs in schedule order until the rule has an answer.
 
-    Episodes that have a verdict in the journal are not run again, and the verdict is a function
-    of the schedule's longest complete prefix alone, so an interrupted comparison ends as it
-    would have ended.
+    What has ended according to the journal is not run again, and the verdict is a function of the
+    schedule's longest complete prefix alone, so an interrupted comparison ends as it would have
+    ended: with `own_runs`, broken attempts of before count towards cost and limit as well.
 
     Args:
         may_go_on: False once no further pair is to be started.
@@ -177,7 +181,9 @@ class _PairRunner(Generic[Answer]):
     may_go_on: Callable[[], bool] = field(kw_only=True)
     calls: Mapping[Side, CountedCalls] = field(kw_only=True)
     ledger: PairLedger = field(init=False)
-    _finished: dict[tuple[Side, PairKey], EpisodeOutcome] = field(init=False, default_factory=dict)
+    _earlier: dict[tuple[Side, PairKey], list[EpisodeOutcome]] = field(
+        init=False, default_factory=dict
+    )
     _first: PairObservation | None = field(init=False, default=None)
     _next_look: int | None = field(init=False, default=None)
     _answer: Answer | None = field(init=False, default=None)
@@ -187,19 +193,19 @@ class _PairRunner(Generic[Answer]):
         self.ledger = PairLedger(self.plan.schedule)
 
     def reuse(self) -> int:
-        """Take what has a verdict from before: whole pairs now, single sides when they are due.
+        """Take what is settled from before: whole pairs now, single sides when they are due.
 
         Returns how many episodes that are.
         """
         for side in set(Side) - self.plan.fresh:
-            known = self.observers.journal.outcomes(self.plan.arms[side].arm.content_digest)
+            recorded = self._recorded(self.plan.arms[side])
             for key, spec in self.plan.specs.items():
-                outcome = known.get((spec.content_digest, spec.repeat))
-                if outcome is not None:
-                    self._finished[side, key] = outcome
+                attempts = recorded.get((spec.content_digest, spec.repeat))
+                if attempts:
+                    self._earlier[side, key] = attempts
         for key, spec in self.plan.specs.items():
-            if all((side, key) in self._finished for side in Side):
-                outcomes = {side: [self._finished[side, key]] for side in Side}
+            outcomes = {side: self._earlier.get((side, key), []) for side in Side}
+            if all(map(self._is_settled, outcomes.values())):
                 grown = self.ledger.add(self._pair(spec, outcomes))
                 self._first = self._first or next(iter(grown), None)
         # Also without a pair: some comparisons cannot be answered however many follow.
@@ -208,7 +214,24 @@ class _PairRunner(Generic[Answer]):
         self._dispatch = Dispatch(
             self.plan.specs[slot.key] for slot in slots if not self.ledger.has(slot.key)
         )
-        return len(self._finished)
+        return sum(map(self._is_settled, self._earlier.values()))
+
+    def _recorded(self, batch: BatchStarted) -> Mapping[tuple[Digest, int], list[EpisodeOutcome]]:
+        """What has ended before and counts, by (episode digest, repeat index)."""
+        journal, arm = self.observers.journal, batch.arm.content_digest
+        if not self.plan.own_runs:
+            return {key: [outcome] for key, outcome in journal.outcomes(arm).items()}
+        return {
+            key: [outcome for outcome in attempts if outcome.arm_digest == arm]
+            for key, attempts in journal.attempts(batch.batch_id).items()
+        }
+
+    def _is_settled(self, attempts: Sequence[EpisodeOutcome]) -> bool:
+        """Whether an episode has a verdict, or was given up."""
+        if not attempts:
+            return False
+        broke = isinstance(attempts[-1], EpisodeFailure)
+        return not broke or len(attempts) >= self.plan.attempts
 
     def so_far(self) -> PairedComparison:
         return self.ledger.comparison(gaps=self.plan.any_order)
@@ -273,11 +296,8 @@ class _PairRunner(Generic[Answer]):
     async def _attempts(self, side: Side, spec: EpisodeSpec) -> list[EpisodeOutcome]:
         """Run one arm; what broke is tried again, and every try is kept and paid for."""
         batch = self.plan.arms[side]
-        finished = self._finished.get((side, pair_key(spec)))
-        if finished is not None:
-            return [finished]
-        outcomes: list[EpisodeOutcome] = []
-        for _ in range(self.plan.attempts):
+        outcomes = [*self._earlier.get((side, pair_key(spec)), ())]
+        while not self._is_settled(outcomes):
             with self.calls[side].inside():
                 outcome = await run_attempt(
                     spec,
@@ -286,8 +306,6 @@ class _PairRunner(Generic[Answer]):
                     observers=self.observers,
                 )
             outcomes.append(outcome)
-            if not isinstance(outcome, EpisodeFailure):
-                break
         return outcomes
 
     def _pair(

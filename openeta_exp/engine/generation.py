@@ -17,7 +17,7 @@ from openeta_exp.domain.generation import (
 )
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.training import TrainingEvidence, training_episodes
-from openeta_exp.domain.verdict import Effect
+from openeta_exp.domain.verdict import Effect, GateVerdict
 from openeta_exp.engine.author import NOTHING, Allowance, AuthorBench
 from openeta_exp.engine.batch import BatchRun, run_batch
 from openeta_exp.engine.collect import SessionTree, collect_skill_change
@@ -25,7 +25,7 @@ from openeta_exp.engine.draws import draw_confirmation, draw_train_side
 from openeta_exp.engine.lane import Lane, Workshop, compare_trees
 from openeta_exp.engine.lineage_plan import LANES
 from openeta_exp.engine.observe_arm import pair_key
-from openeta_exp.engine.rules import FlakinessRule, GateRule
+from openeta_exp.engine.rules import EstimateRule, FlakinessRule
 from openeta_exp.engine.summary import report_batch
 from openeta_exp.ports.author import Author, Reviewer
 from openeta_exp.ports.experiment_store import ExperimentStore
@@ -292,7 +292,7 @@ class GenerationEngine:
         comparison_id = f"{plan.experiment_id}-g{plan.generations:03d}-confirmation"
         known = self.workshop.lineage.comparisons.get(comparison_id)
         if known is not None and known.verdict is not None:
-            return known.verdict.effect, ""
+            return _estimated(known.verdict)
         draw = draw_confirmation(plan)
         if not draw.schedule.slots:
             return None, "no held-out episode is left that no comparison had a share in"
@@ -313,10 +313,17 @@ class GenerationEngine:
             phase="confirmation",
             trees={Side.BASELINE: plan.tree, Side.CANDIDATE: tree},
             draw=draw,
-            rule=GateRule(gate=gate, terms=terms),
+            rule=EstimateRule(gate=gate, terms=terms),
             registered=(gate, terms),
         )
+        return _estimated(verdict)
+
+
+def _estimated(verdict: GateVerdict) -> tuple[Effect | None, str]:
+    """The effect, or why there is none."""
+    if verdict.effect.pairs:
         return verdict.effect, ""
+    return None, "; ".join(reason.message for reason in verdict.reasons)
 
 
 def _generation_result(

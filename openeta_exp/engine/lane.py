@@ -327,6 +327,7 @@ async def compare_trees(
             pins=plan.pins,
             prices=plan.prices,
             concurrency=plan.concurrency,
+            own_runs=True,
         ),
         rule=rule,
         run_arm=run_arm,

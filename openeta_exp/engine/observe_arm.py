@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never
 
 from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import Arm
@@ -68,35 +67,27 @@ def observe_arm(
     prices: Prices,
     environment_pins: Sequence[str] = ENVIRONMENT_PINS,
 ) -> ArmObservation:
-    """The last attempt's verdict, if it is one, with the cost of all attempts."""
+    """The last attempt's verdict, if it is one, with the cost and violations of all attempts."""
     last = attempts[-1]
-    found = fingerprint(arm, last, pins=pins, environment_pins=environment_pins)
-    cost = total_cost(_cost(outcome, prices) for outcome in attempts)
-    key = pair_key(spec)
-    match last:
-        case EpisodeFailure():
-            return ArmObservation(
-                key=key,
-                status=PairStatus.INFRASTRUCTURE,
-                failure_class=last.failure_class.value,
-                cost=cost,
-                fingerprint=found,
-                episode_id=spec.episode_id,
-            )
-        case EpisodeResult():
-            return ArmObservation(
-                key=key,
-                status=_status(last),
-                objective_success=last.success,
-                human_requests=last.assistance.human_interventions + (last.stop_reason in _HUMAN),
-                safety_violations=sum(code.startswith("safety") for code in last.violations),
-                contract_violations=sum(code.startswith("contract") for code in last.violations),
-                cost=cost,
-                fingerprint=found,
-                episode_id=spec.episode_id,
-            )
-        case _:
-            assert_never(last)
+    codes = [code for outcome in attempts for code in outcome.violations]
+    verdict = last if isinstance(last, EpisodeResult) else None
+    return ArmObservation(
+        key=pair_key(spec),
+        status=PairStatus.INFRASTRUCTURE if verdict is None else _status(verdict),
+        objective_success=verdict is not None and verdict.success,
+        failure_class=last.failure_class.value if verdict is None else None,
+        broken_attempts=sum(isinstance(outcome, EpisodeFailure) for outcome in attempts),
+        human_requests=0 if verdict is None else _human_requests(verdict),
+        safety_violations=sum(code.startswith("safety") for code in codes),
+        contract_violations=sum(code.startswith("contract") for code in codes),
+        cost=total_cost(_cost(outcome, prices) for outcome in attempts),
+        fingerprint=fingerprint(arm, last, pins=pins, environment_pins=environment_pins),
+        episode_id=spec.episode_id,
+    )
+
+
+def _human_requests(result: EpisodeResult) -> int:
+    return result.assistance.human_interventions + (result.stop_reason in _HUMAN)
 
 
 def _status(result: EpisodeResult) -> PairStatus:

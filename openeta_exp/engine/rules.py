@@ -29,6 +29,18 @@ class GateRule:
         return GoOn(answer.next_look) if isinstance(answer, Continue) else answer
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRule:
+    """How large is a difference? Runs every pair, because an end that depends on outcomes, such as
+    a collision's, would select what is estimated."""
+
+    gate: Gate
+    terms: Terms
+
+    def __call__(self, comparison: PairedComparison, *, over: bool) -> GateVerdict | GoOn:
+        return judge(comparison, gate=self.gate, terms=self.terms) if over else GoOn(None)
+
+
 class FlakinessRule:
     """How often does an agent disagree with itself? Runs every pair; decides nothing."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from openeta_exp.domain.episode import EpisodeOutcome
@@ -32,6 +32,13 @@ class Journal(Protocol):
         """Last verdict under an arm by (episode digest, repeat index).
 
         Only results count: an infrastructure failure is run again by the same command.
+        """
+        ...
+
+    def attempts(self, batch_id: str) -> Mapping[tuple[Digest, int], Sequence[EpisodeOutcome]]:
+        """Everything that has ended in a batch, broken or not, by (episode digest, repeat index).
+
+        Oldest first.
         """
         ...
 

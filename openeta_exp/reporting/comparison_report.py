@@ -42,7 +42,7 @@ def comparison_report(comparison: Comparison) -> str:
             ),
             *section("Guardrails", _guardrails(verdict.guardrails)),
             *section("Cost", _costs(verdict)),
-            *section("Excluded pairs", _exclusions(verdict.exclusions)),
+            *section("Pairs that broke or say nothing", _exclusions(verdict.exclusions)),
             *section("Also known", _also_known(verdict)),
         ]
     parts += [
@@ -147,19 +147,23 @@ def _costs(verdict: GateVerdict) -> str:
 
 
 def _exclusions(found: Exclusions) -> str:
-    if not found.excluded:
+    broke = found.candidate_breaks + found.baseline_breaks
+    if not found.excluded and not broke:
         return ""
     classes = "".join(
         f"<li>{escape(name)}: {count}</li>" for name, count in sorted(found.classes.items())
     )
     said = []
     if found.broken:
-        differential = "more often in the candidate" if found.differential else "evenly"
         said.append(
-            f"{counted(found.broken, 'pair')} ({100 * found.share:.0f} %) broke, {differential} "
-            f"(p={found.p_value:.3g}). Were every crash of the candidate a failure: "
-            f"{found.worst_case_wins} fixed, {found.worst_case_losses} regressed, "
-            f"p={found.worst_case_p:.3g}."
+            f"{counted(found.broken, 'pair')} ({100 * found.share:.0f} %) broke. Were every crash "
+            f"of the candidate a failure: {found.worst_case_wins} fixed, "
+            f"{found.worst_case_losses} regressed, p={found.worst_case_p:.3g}."
+        )
+    if broke:
+        said.append(
+            f"Attempts broke for the candidate only in {counted(found.candidate_breaks, 'pair')}, "
+            f"for the baseline only in {found.baseline_breaks} (p={found.p_value:.3g})."
         )
     if found.solved_at_reset:
         idle = counted(
@@ -168,7 +172,8 @@ def _exclusions(found: Exclusions) -> str:
             plural="pairs were solved at reset and say",
         )
         said.append(f"{idle} nothing about either arm.")
-    return f"<p>{' '.join(said)}</p><ul>{classes}</ul>"
+    listed = f"<ul>{classes}</ul>" if classes else ""
+    return f"<p>{' '.join(said)}</p>{listed}"
 
 
 def _also_known(verdict: GateVerdict) -> str:

@@ -54,7 +54,7 @@ def event_line(event: Event) -> str | None:  # noqa: C901 - one case per kind of
                 f"{canary.baseline_successes} of {canary.pairs}"
             )
         case ComparisonEnded(stage="confirmation", verdict=verdict) if verdict is not None:
-            return f"confirmation: {estimate(verdict.effect)}"
+            return f"confirmation: {estimate(verdict)}"
         case ComparisonEnded(flakiness=flakiness) if flakiness is not None:
             alarm = "; ALARM: the two are not exchangeable" if flakiness.alarm else ""
             return (

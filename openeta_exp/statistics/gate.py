@@ -45,7 +45,7 @@ from openeta_exp.statistics.gate_guardrails import (
     violation_reasons,
 )
 from openeta_exp.statistics.gate_no_regression import rule_no_regression
-from openeta_exp.statistics.gate_preconditions import precondition_reasons
+from openeta_exp.statistics.gate_preconditions import evidence_reasons, term_reasons
 from openeta_exp.statistics.gate_ruling import Ruling
 from openeta_exp.statistics.gate_sequential import rule_sequentially
 from openeta_exp.statistics.planning import more_pairs_needed
@@ -74,17 +74,23 @@ def review(
     """Look at the longest complete prefix of a running comparison.
 
     A pure function of the prefix: called again with the same or a longer one it stops at the same
-    pair, so nothing has to be saved between looks, and pairs that ran ahead change nothing.
+    pair, so nothing has to be saved between looks. Pairs that ran ahead change nothing, but for
+    one thing: a violation of the candidate counts wherever it was seen.
 
     Args:
         exhausted: No further pair will come: the schedule is complete or money is spent.
     """
-    unanswerable = precondition_reasons(comparison, gate=gate, terms=terms)
+    unanswerable = term_reasons(comparison, gate=gate, terms=terms)
     if unanswerable:
-        unruled = Ruling(pairs=0, reasons=unanswerable, p_value=None, n_max=None, final=True)
-        return _verdict(comparison, unruled, gate, terms)
-    violations = violation_reasons(comparison)
+        unanswerable = (*evidence_reasons(comparison, gate=gate, terms=terms), *unanswerable)
+        return _unanswered(comparison, unanswerable, gate, terms)
     ruling = _rule(comparison, gate=gate, terms=terms, exhausted=exhausted)
+    # What came after the stop is as if it had not been run: its speed decided that it was.
+    used = comparison.first(ruling.pairs) if ruling.reasons and not ruling.whole else comparison
+    unanswerable = evidence_reasons(used, gate=gate, terms=terms)
+    if unanswerable:
+        return _unanswered(comparison, unanswerable, gate, terms)
+    violations = violation_reasons(comparison)
     if violations:
         stopped = replace(ruling, reasons=violations, whole=True, final=True)
         return _verdict(comparison, stopped, gate, terms)
@@ -93,6 +99,13 @@ def review(
     if _loses_too_many(comparison, gate=gate):
         return _verdict(comparison, replace(ruling, whole=True), gate, terms)
     return Continue(len(comparison.pairs), ruling.next_look or 0, ruling.n_max)
+
+
+def _unanswered(
+    comparison: PairedComparison, reasons: tuple[Reason, ...], gate: Gate, terms: Terms
+) -> GateVerdict:
+    unruled = Ruling(pairs=0, reasons=reasons, p_value=None, n_max=None, final=True)
+    return _verdict(comparison, unruled, gate, terms)
 
 
 def judge(comparison: PairedComparison, *, gate: Gate, terms: Terms) -> GateVerdict:
@@ -163,7 +176,7 @@ def _loses_too_many(comparison: PairedComparison, *, gate: Gate) -> bool:
     return (
         len(comparison.pairs) + seen.broken >= n_min
         and seen.share > gate.guardrails.largest_excluded_share
-        and seen.candidate_only > seen.baseline_only
+        and seen.candidate_breaks > seen.baseline_breaks
         and seen.p_value <= gate.guardrails.exclusion_alpha
     )
 
@@ -203,10 +216,11 @@ def _exclusion_reasons(exclusions: Exclusions) -> list[Reason]:
     return [
         Reason(
             ground=Ground.DIFFERENTIAL_EXCLUSION,
-            message=f"{counted(exclusions.broken, 'pair')} ({100 * exclusions.share:.0f} %) had "
-            f"no verdict: {exclusions.candidate_only} broke for the candidate only, "
-            f"{exclusions.baseline_only} for the baseline only, {exclusions.both} for both "
-            f"(p={exclusions.p_value:.3g}); were every crash of the candidate a failure, "
+            message=f"attempts broke for the candidate only in "
+            f"{counted(exclusions.candidate_breaks, 'pair')}, for the baseline only in "
+            f"{exclusions.baseline_breaks} (p={exclusions.p_value:.3g}); "
+            f"{counted(exclusions.broken, 'pair')} ({100 * exclusions.share:.0f} %) had no verdict "
+            "in the end; were every one that the candidate lost so a failure, "
             f"{exclusions.worst_case_wins} fixed and {exclusions.worst_case_losses} regressed",
         )
     ]

@@ -78,10 +78,15 @@ def exclusions_of(comparison: PairedComparison, *, limits: Guardrails) -> Exclus
     sides = Counter((pair.baseline.broke, pair.candidate.broke) for pair in comparison.broken)
     wins, losses = len(comparison.improved), len(comparison.regressed)
     worst_losses = losses + sum(_loses_by_crashing(pair) for pair in comparison.broken)
+    tried = Counter(
+        (pair.baseline.ever_broke, pair.candidate.ever_broke)
+        for pair in comparison.observations
+        if not pair.solved_at_reset
+    )
     test = differential_exclusion(
-        sides[False, True],
-        sides[True, False],
-        both=sides[True, True],
+        tried[False, True],
+        tried[True, False],
+        excluded=len(comparison.broken),
         pairs=len(comparison.pairs),
         alpha=limits.exclusion_alpha,
         largest_share=limits.largest_excluded_share,
@@ -91,6 +96,8 @@ def exclusions_of(comparison: PairedComparison, *, limits: Guardrails) -> Exclus
         candidate_only=sides[False, True],
         both=sides[True, True],
         solved_at_reset=len(comparison.excluded) - len(comparison.broken),
+        candidate_breaks=tried[False, True],
+        baseline_breaks=tried[True, False],
         share=test.excluded_share,
         p_value=test.p_value,
         differential=test.differential,

@@ -10,17 +10,9 @@ from openeta_exp.domain.pair import PairKey
 from openeta_exp.domain.verdict import Ground, Reason
 
 
-def precondition_reasons(
-    comparison: PairedComparison, *, gate: Gate, terms: Terms
-) -> tuple[Reason, ...]:
-    """Every precondition that does not hold."""
-    reasons = [
-        incomparable(field, f"{field} is not the same throughout both arms")
-        for field in incomparable_fields(comparison)
-    ]
-    reasons += _tree_reasons(comparison, terms=terms)
-    reasons += _key_reasons(comparison, terms=terms)
-    reasons += _dependence_reasons(comparison, gate=gate, terms=terms)
+def term_reasons(comparison: PairedComparison, *, gate: Gate, terms: Terms) -> tuple[Reason, ...]:
+    """Every precondition that does not hold whatever the pairs say."""
+    reasons = []
     if terms.schedule_digest not in (None, comparison.schedule_digest):
         reasons.append(
             incomparable("schedule", "the schedule is not the one recorded before running")
@@ -33,6 +25,13 @@ def precondition_reasons(
                 f"(p={terms.flakiness.p_value:.3g}): a cache, an order effect or a drift",
             )
         )
+    if not uses_repeats(gate) and (terms.shared_baseline or terms.held_out_reuse):
+        reasons.append(
+            incomparable(
+                "independence",
+                "baseline runs or keys are shared between comparisons: use mode anytime",
+            )
+        )
     if terms.alpha_cap == 0 and not isinstance(gate, NoRegressionGate):
         reasons.append(
             Reason(
@@ -41,6 +40,21 @@ def precondition_reasons(
             )
         )
     return tuple(reasons)
+
+
+def evidence_reasons(
+    comparison: PairedComparison, *, gate: Gate, terms: Terms
+) -> tuple[Reason, ...]:
+    """Every precondition that the pairs of the prefix break."""
+    return (
+        *(
+            incomparable(field, f"{field} is not the same throughout both arms")
+            for field in incomparable_fields(comparison)
+        ),
+        *_tree_reasons(comparison, terms=terms),
+        *_key_reasons(comparison, terms=terms),
+        *_repeat_reasons(comparison, gate=gate),
+    )
 
 
 def incomparable(field: str, message: str) -> Reason:
@@ -63,7 +77,7 @@ def _tree_reasons(comparison: PairedComparison, *, terms: Terms) -> list[Reason]
 
 
 def _key_reasons(comparison: PairedComparison, *, terms: Terms) -> list[Reason]:
-    units = [pair.key.unit for pair in (*comparison.observations, *comparison.overrun)]
+    units = [pair.key.unit for pair in comparison.observations]
     reasons = []
     if seen := _shared(units, terms.train_keys):
         reasons.append(
@@ -81,20 +95,8 @@ def _shared(units: Sequence[PairKey], known: Sequence[PairKey]) -> list[str]:
     return [str(unit) for unit in dict.fromkeys(units) if unit in known_units]
 
 
-def _dependence_reasons(comparison: PairedComparison, *, gate: Gate, terms: Terms) -> list[Reason]:
-    if uses_repeats(gate):
-        return []
-    reasons = []
-    if terms.shared_baseline or terms.held_out_reuse:
-        reasons.append(
-            incomparable(
-                "independence",
-                "baseline runs or keys are shared between comparisons: use mode anytime",
-            )
-        )
+def _repeat_reasons(comparison: PairedComparison, *, gate: Gate) -> list[Reason]:
     units = [pair.key.unit for pair in comparison.pairs]
-    if len(set(units)) < len(units):
-        reasons.append(
-            incomparable("repeats", "reruns of one episode are not independent: use mode anytime")
-        )
-    return reasons
+    if uses_repeats(gate) or len(set(units)) == len(units):
+        return []
+    return [incomparable("repeats", "reruns of one episode are not independent: use mode anytime")]

@@ -150,7 +150,7 @@ class ExclusionTest:
     """Whether lost pairs were lost evenly.
 
     Attributes:
-        p_value: Exact, one-sided, that the candidate loses no more pairs than the baseline.
+        p_value: Exact, one-sided, that the candidate breaks in no more pairs than the baseline.
         excluded_share: Of all pairs that were run.
         differential: The remaining pairs cannot be trusted to speak for all.
     """
@@ -164,19 +164,20 @@ def differential_exclusion(
     candidate_only: int,
     baseline_only: int,
     *,
-    both: int,
+    excluded: int,
     pairs: int,
     alpha: float = 0.05,
     largest_share: float = 0.20,
 ) -> ExclusionTest:
-    """Test exclusions by side: a crash must not excuse a candidate from judgement.
+    """Test breakages by side: a crash must not excuse a candidate from judgement.
 
     Args:
-        candidate_only, baseline_only, both: Excluded pairs, by which arm broke.
+        candidate_only, baseline_only: Pairs in which attempts of one arm alone broke. With a
+            verdict in the end they count too: each further attempt is a new draw.
+        excluded: Pairs that were given up.
         pairs: Valid pairs.
     """
-    require_counts(candidate_only, baseline_only, pairs=candidate_only + baseline_only + both)
-    excluded = candidate_only + baseline_only + both
+    require_counts(candidate_only, baseline_only, pairs=excluded + pairs)
     share = excluded / (pairs + excluded) if pairs + excluded else 0.0
     p_value = sign_tail(candidate_only, candidate_only + baseline_only)
     lopsided = candidate_only > baseline_only and p_value <= alpha

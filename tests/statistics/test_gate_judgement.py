@@ -133,7 +133,7 @@ def test_a_candidate_that_crashes_in_half_of_its_episodes_is_refused_and_the_rea
     assert not verdict.promotes
     assert "differential_exclusion" in verdict.codes
     [told] = [r.message for r in verdict.reasons if r.code == "differential_exclusion"]
-    assert f"{verdict.exclusions.candidate_only} broke for the candidate only" in told
+    assert f"candidate only in {verdict.exclusions.candidate_breaks} pairs" in told
     assert verdict.exclusions.worst_case_losses > 0
 
 
@@ -287,6 +287,20 @@ def test_pairs_that_ran_ahead_change_nothing() -> None:
     assert review(without, gate=SequentialGate(), terms=TERMS) == review(
         ahead, gate=SequentialGate(), terms=TERMS
     )
+
+
+def test_what_ran_after_the_stop_changes_nothing_however_it_came_to_run() -> None:
+    pairs = observed(GOOD)
+    gate = SequentialGate(guardrails=QUICK)
+    stopped = verdict_of(compared(pairs), gate)
+    moved = Fingerprint(tree="tree-1", pins={"model": "m-2", "simulator": "s-1"})
+    later = with_all_candidates(pairs[stopped.effect.pairs :], fingerprint=moved)
+
+    verdict = verdict_of(compared((*pairs[: stopped.effect.pairs], *later)), gate)
+
+    assert later
+    assert verdict.promotes
+    assert verdict.effect == stopped.effect
 
 
 def test_a_comparison_that_uses_up_its_pairs_says_how_many_more_would_decide() -> None:

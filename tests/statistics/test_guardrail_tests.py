@@ -127,12 +127,13 @@ def test_ten_thousand_pairs_of_one_task_are_resampled_in_slices() -> None:
 
 
 def test_a_candidate_that_loses_more_pairs_is_noticed_one_that_loses_fewer_is_not() -> None:
-    assert differential_exclusion(5, 0, both=0, pairs=60).differential
-    assert not differential_exclusion(0, 5, both=0, pairs=60).differential
-    assert not differential_exclusion(4, 2, both=0, pairs=60).differential
-    assert differential_exclusion(0, 0, both=16, pairs=60).differential
-    assert not differential_exclusion(0, 0, both=0, pairs=0).differential
-    assert differential_exclusion(3, 3, both=2, pairs=0).differential
+    assert differential_exclusion(5, 0, excluded=5, pairs=60).differential
+    assert differential_exclusion(5, 0, excluded=0, pairs=60).differential
+    assert not differential_exclusion(0, 5, excluded=5, pairs=60).differential
+    assert not differential_exclusion(4, 2, excluded=6, pairs=60).differential
+    assert differential_exclusion(0, 0, excluded=16, pairs=60).differential
+    assert not differential_exclusion(0, 0, excluded=0, pairs=0).differential
+    assert differential_exclusion(3, 3, excluded=8, pairs=0).differential
 
 
 def test_a_single_task_is_blamed_only_beyond_what_many_tasks_make_likely() -> None:

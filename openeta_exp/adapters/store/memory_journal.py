@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import EpisodeEnded, Event
@@ -30,6 +30,14 @@ class MemoryJournal:
             and isinstance(outcome := event.outcome, EpisodeResult)
             and outcome.arm_digest == arm
         }
+
+    def attempts(self, batch_id: str) -> Mapping[tuple[Digest, int], Sequence[EpisodeOutcome]]:
+        found: dict[tuple[Digest, int], list[EpisodeOutcome]] = {}
+        for event in self._events:
+            if isinstance(event, EpisodeEnded) and event.batch_id == batch_id:
+                key = event.outcome.spec_digest, event.outcome.repeat
+                found.setdefault(key, []).append(event.outcome)
+        return found
 
     def close(self) -> None:
         """Nothing to give back."""

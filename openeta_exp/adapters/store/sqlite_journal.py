@@ -11,7 +11,7 @@ the event loop of every running episode for as long as the disk takes.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
@@ -68,6 +68,10 @@ SELECT max(seq), event FROM events
 WHERE has_verdict = 1 AND arm_digest = ?
 GROUP BY spec_digest, repeat ORDER BY max(seq)
 """
+_ATTEMPTS = """
+SELECT seq, event FROM events
+WHERE batch_id = ? AND spec_digest IS NOT NULL ORDER BY seq
+"""
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
@@ -121,6 +125,16 @@ class SqliteJournal:
                 event = self._parse(seq, text)
                 assert isinstance(event, EpisodeEnded), "only these have a verdict"
                 found[event.outcome.spec_digest, event.outcome.repeat] = event.outcome
+        return found
+
+    def attempts(self, batch_id: str) -> Mapping[tuple[Digest, int], Sequence[EpisodeOutcome]]:
+        found: dict[tuple[Digest, int], list[EpisodeOutcome]] = {}
+        with self._translated("read"):
+            for seq, text in self._connection.execute(_ATTEMPTS, (batch_id,)):
+                event = self._parse(seq, text)
+                assert isinstance(event, EpisodeEnded), "only these are about an episode's end"
+                key = event.outcome.spec_digest, event.outcome.repeat
+                found.setdefault(key, []).append(event.outcome)
         return found
 
     def close(self) -> None:

@@ -85,6 +85,23 @@ def test_a_breakage_after_a_verdict_does_not_take_the_verdict_away(open_journal:
     assert list(journal.outcomes(arm().content_digest).values()) == [lost(spec(0), attempt=0)]
 
 
+def test_the_attempts_of_a_batch_are_all_of_its_own_the_broken_ones_included(
+    open_journal: Open,
+) -> None:
+    journal = open_journal()
+    first, again, other = broke(spec(0)), won(spec(0), attempt=1), lost(spec(1))
+    for fact in story(manifest(2), [first, other]):
+        journal.append(fact)
+    journal.append(ended(again))
+    journal.append(ended(lost(spec(0)), batch_id="another"))
+
+    assert journal.attempts("exp-g000-train") == {
+        (spec(0).content_digest, 0): [first, again],
+        (spec(1).content_digest, 0): [other],
+    }
+    assert journal.attempts("nobody's") == {}
+
+
 def test_repeats_of_an_episode_are_kept_apart(open_journal: Open) -> None:
     journal = open_journal()
     for repeat in range(3):
