@@ -15,6 +15,7 @@ from openeta_exp.domain.episode import (
     EpisodeFailure,
     EpisodeOutcome,
     EpisodeResult,
+    says_something,
 )
 from openeta_exp.domain.identity import Digest
 from openeta_exp.domain.manifest import EpisodeSpec, Manifest
@@ -33,9 +34,13 @@ class Bounds(Protocol):
 
 
 class IntervalOf(Protocol):
-    """A method of interval, e.g. Wilson's at 95 %."""
+    """A method of interval of a rate, e.g. Wilson's at 95 %.
 
-    def __call__(self, successes: int, attempts: int, /) -> Bounds: ...
+    Repeats of one episode are alike and say little more than one of them, so the method is told
+    which of the runs are: `episodes` holds the same digest for those.
+    """
+
+    def __call__(self, successes: int, episodes: Sequence[Digest], /) -> Bounds: ...
 
 
 class EpisodeStatus(StrEnum):
@@ -185,12 +190,15 @@ def summarise(
     finished = [outcome for _, outcome in rows if outcome is not None]
     total = tally(outcome for _, outcome in rows)
 
+    everything = [_without_repeat(spec) for spec, _ in rows]
+    judged = [_without_repeat(spec) for spec, outcome in rows if _has_verdict(outcome)]
+
     def over_all(count: int) -> Rate:
-        return _rate(count, total.episode_count, interval)
+        return _rate(count, everything, interval)
 
     return BatchSummary(
         tally=total,
-        success_over_results=_rate(total.success_count, total.verdict_count, interval),
+        success_over_results=_rate(total.success_count, judged, interval),
         success_over_all=over_all(total.success_count),
         autonomous_over_all=over_all(total.autonomous_success_count),
         assisted_over_all=over_all(total.assisted_success_count),
@@ -255,9 +263,24 @@ def spread(values: Sequence[float]) -> Spread:
     )
 
 
-def _rate(count: int, of: int, interval: IntervalOf) -> Rate:
+def _rate(count: int, of: Sequence[Digest], interval: IntervalOf) -> Rate:
     bounds = interval(count, of)
-    return Rate(count=count, of=of, low=bounds.low, high=bounds.high)
+    return Rate(count=count, of=len(of), low=bounds.low, high=bounds.high)
+
+
+def _without_repeat(spec: EpisodeSpec) -> Digest:
+    return (
+        spec.model_copy(update={"repeat": 0}).content_digest
+        if spec.repeat
+        else (spec.content_digest)
+    )
+
+
+def _has_verdict(outcome: EpisodeOutcome | None) -> bool:
+    """As `Tally.verdict_count` counts."""
+    if outcome is None or not says_something(outcome):
+        return False
+    return status_of(outcome) is not EpisodeStatus.NEED_HUMAN
 
 
 def _by_task(

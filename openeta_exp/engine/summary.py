@@ -9,7 +9,7 @@ from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.model import ProviderMetrics
 from openeta_exp.domain.summary import BatchSummary, summarise
-from openeta_exp.statistics.intervals import wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 from openeta_exp.wire.batch_result import BatchResult, batch_result
 
 
@@ -39,7 +39,7 @@ def report_batch(
     summary = summarise(
         started.manifest,
         outcomes,
-        interval=wilson,
+        interval=clustered_wilson,
         duration_s=duration_s,
         interrupted=interrupted,
         provider=provider,

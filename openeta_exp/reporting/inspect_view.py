@@ -34,7 +34,7 @@ from openeta_exp.reporting.inspect_lineage import (
     lineage_lines,
 )
 from openeta_exp.reporting.summary_view import percent, summary_view
-from openeta_exp.statistics.intervals import wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 
 SCHEMA_VERSION: Literal["openeta.command_inspect.v1"] = "openeta.command_inspect.v1"
 _SHOWN = 50
@@ -174,7 +174,7 @@ def _inspected(batch: BatchHistory, *, stops_early: bool) -> InspectedBatch:
         summary=summarise(
             manifest,
             outcomes,
-            interval=wilson,
+            interval=clustered_wilson,
             duration_s=batch.duration_s,
             interrupted=state is BatchState.INTERRUPTED,
             provider=batch.provider,

@@ -48,7 +48,7 @@ class _Rates(Record):
 
 
 class _Intervals(Record):
-    """Wilson intervals at 95 %."""
+    """Wilson intervals at 95 %, in which repeats of an episode count once."""
 
     success_rate: _RateInterval
     success_rate_over_results: _RateInterval

@@ -27,7 +27,7 @@ from openeta_exp.domain.event import Event
 from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.summary import summarise
 from openeta_exp.engine.summary import report_batch
-from openeta_exp.statistics.intervals import wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 from tests.batches import arm, manifest, started, story, won
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def bench_outcomes(path: Path, specs: Manifest) -> None:
     with clocked(f"journal: {len(specs.episodes):,} outcomes of an arm"):
         outcomes = journal.outcomes(arm().content_digest)
     with clocked("summary of them"):
-        summarise(specs, outcomes.values(), interval=wilson, duration_s=1.0)
+        summarise(specs, outcomes.values(), interval=clustered_wilson, duration_s=1.0)
     with clocked("summary and result file of them"):
         report_batch(
             started(specs),

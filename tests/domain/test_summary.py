@@ -14,12 +14,13 @@ from openeta_exp.domain.summary import (
     status_of,
     summarise,
 )
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 from openeta_exp.statistics.intervals import wilson
 from tests.batches import broke, lost, manifest, spec, won
 
 
 def summary_of(count: int, outcomes: list[EpisodeOutcome]) -> BatchSummary:
-    return summarise(manifest(count), outcomes, interval=wilson, duration_s=10.0)
+    return summarise(manifest(count), outcomes, interval=clustered_wilson, duration_s=10.0)
 
 
 def test_a_breakage_lowers_the_rate_over_all_and_leaves_the_rate_over_results() -> None:
@@ -115,3 +116,16 @@ def test_every_episode_is_counted_exactly_once(kinds: list[object]) -> None:
     )
     assert tally.fail_count == sum(tally.failures.values())
     assert tally.success_count == tally.autonomous_success_count + tally.assisted_success_count
+
+
+def test_repeats_of_an_episode_count_once_in_the_intervals() -> None:
+    twice = manifest(3).model_copy(
+        update={"episodes": tuple(spec(index, repeat=n) for index in range(3) for n in range(2))}
+    )
+    outcomes = [won(each) for each in twice.episodes]
+
+    summary = summarise(twice, outcomes, interval=clustered_wilson, duration_s=1.0)
+
+    assert (summary.success_over_all.count, summary.success_over_all.of) == (6, 6)
+    assert summary.success_over_all.low == pytest.approx(wilson(3, 3).low)
+    assert summary.success_over_results.low == pytest.approx(wilson(3, 3).low)

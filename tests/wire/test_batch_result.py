@@ -18,6 +18,7 @@ from openeta_exp.domain.episode import (
 from openeta_exp.domain.stop import INFRASTRUCTURE, StopReason
 from openeta_exp.domain.summary import summarise
 from openeta_exp.errors import StoreError
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 from openeta_exp.statistics.intervals import wilson
 from openeta_exp.wire.batch_result import BatchResult, batch_result, parse_batch_result
 from openeta_exp.wire.outcome_row import outcome_of
@@ -29,7 +30,7 @@ def result_of(count: int, outcomes: list[EpisodeOutcome]) -> BatchResult:
     summary = summarise(
         start.manifest,
         outcomes,
-        interval=wilson,
+        interval=clustered_wilson,
         duration_s=12.5,
         provider=provider_metrics(),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.summary import summarise
-from openeta_exp.statistics.intervals import wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 from openeta_exp.wire.batch_result import BatchResult, batch_result
 from openeta_exp.wire.command_report import run_report
 from tests.batches import broke, lost, manifest, provider_metrics, spec, started, won
@@ -17,7 +17,11 @@ PATH = Path("outputs/result.json")
 def result(outcomes: list[EpisodeOutcome]) -> BatchResult:
     start = started(manifest(len(outcomes)))
     summary = summarise(
-        start.manifest, outcomes, interval=wilson, duration_s=1.0, provider=provider_metrics()
+        start.manifest,
+        outcomes,
+        interval=clustered_wilson,
+        duration_s=1.0,
+        provider=provider_metrics(),
     )
     return batch_result(start, outcomes, summary)
 

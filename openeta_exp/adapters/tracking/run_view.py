@@ -21,7 +21,7 @@ from openeta_exp.domain.summary import (
     Rate,
     summarise,
 )
-from openeta_exp.statistics.intervals import wilson
+from openeta_exp.statistics.clustered_intervals import clustered_wilson
 from openeta_exp.wire.batch_result import batch_result
 
 HIGH_WATER_TAG = "openeta.journal_seq"
@@ -140,7 +140,7 @@ def sum_up(
     summary = summarise(
         started.manifest,
         outcomes,
-        interval=wilson,
+        interval=clustered_wilson,
         duration_s=batch.duration_s,
         interrupted=ended is None or ended.interrupted,
         provider=batch.provider,
