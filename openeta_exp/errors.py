@@ -11,7 +11,7 @@
         ├── ProviderError             the model endpoint
         │   ├── ProviderQueueTimeout  no free slot in time; nothing was sent
         │   ├── ProviderQuotaError    the account is exhausted; retrying is hopeless
-        │   └── ProviderReplyError    an answer that cannot be used: empty, cut by length
+        │   └── ProviderReplyError    a model's answer without use: empty, cut by length
         ├── SimulatorError            a simulator or its connection
         ├── PerceptionError           a perception service or its connection
         ├── PolicyError               a policy server
@@ -22,7 +22,8 @@ Anything else that escapes is a bug in this package: exit code 1, with a traceba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 class OpenEtaError(Exception):
@@ -79,18 +80,39 @@ class InfrastructureError(OpenEtaError):
         self.code = code or self.default_code
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargedTokens:
+    """What answers were charged with, as an error carries it: the counts of a `TokenUsage`.
+
+    Attributes:
+        sources: How many requests were counted by each `UsageSource`.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    sources: Mapping[str, int] = field(default_factory=dict)
+
+
 class ProviderError(InfrastructureError):
     """The model endpoint could not answer within its retries.
 
     Attributes:
-        tokens: What answers were charged with all the same: useless ones before this.
+        charged: For answers that were charged all the same: useless ones before this.
     """
 
     default_code = "provider_unavailable"
 
-    def __init__(self, message: str, *, code: str | None = None, tokens: int = 0) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, charged: ChargedTokens | None = None
+    ) -> None:
         super().__init__(message, code=code)
-        self.tokens = tokens
+        self.charged = charged or ChargedTokens()
+
+    @property
+    def tokens(self) -> int:
+        """Of all that was charged."""
+        return self.charged.total_tokens
 
 
 class ProviderQueueTimeout(ProviderError):  # noqa: N818 - the name of the seed's code
@@ -106,7 +128,10 @@ class ProviderQuotaError(ProviderError):
 
 
 class ProviderReplyError(ProviderError):
-    """The endpoint answered, but with nothing usable: no choice, empty, or cut by length."""
+    """The model answered, but with nothing usable: empty, or cut by length.
+
+    What comes in place of a model's answer is no such error: it says nothing about the model.
+    """
 
     default_code = "provider_reply_unusable"
 

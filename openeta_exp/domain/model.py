@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from openeta_exp.domain.record import Record
+from openeta_exp.errors import ChargedTokens, ProviderError
 
 
 class ModelRole(StrEnum):
@@ -82,6 +83,25 @@ class TokenUsage(Record):
                 for source in UsageSource
                 if source in self.sources or source in other.sources
             },
+        )
+
+    @classmethod
+    def charged_by(cls, error: ProviderError) -> TokenUsage:
+        """Of the answers that were charged before a call failed."""
+        return cls(
+            prompt_tokens=error.charged.prompt_tokens,
+            completion_tokens=error.charged.completion_tokens,
+            total_tokens=error.charged.total_tokens,
+            sources={UsageSource(name): count for name, count in error.charged.sources.items()},
+        )
+
+    def charged(self) -> ChargedTokens:
+        """As an error carries it."""
+        return ChargedTokens(
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            total_tokens=self.total_tokens,
+            sources={source.value: count for source, count in self.sources.items()},
         )
 
 

@@ -121,7 +121,7 @@ async def run_episode(
     except InfrastructureError as error:
         if isinstance(error, ProviderError):
             # The turn that it ended is not on record, and some of its answers were charged.
-            record.tokens += TokenUsage(total_tokens=error.tokens)
+            record.tokens += TokenUsage.charged_by(error)
         if record.is_solved():
             # What breaks after the checker has spoken takes nothing back.
             return _result(record, Ending(reason=StopReason.ENVIRONMENT_SUCCESS), world=world)

@@ -9,12 +9,14 @@ from pydantic import JsonValue
 
 from openeta_exp.domain.decision import AskHuman, CallTools, Decision, Finish, Talk
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.record import parse_json
 from openeta_exp.domain.tool import ToolCall
+from openeta_exp.wire.model_json import AnswerError, objects_with
 
 SCHEMA_VERSION = "openeta.agent_command.v1"
 
 _FINISH = frozenset({"task_complete", "done", "finish"})
+_KEYS = frozenset({"decision", "action", "calls", "name", "tool", "skill"})
+"""Every command has one of them."""
 
 
 class CommandError(ValueError):
@@ -64,7 +66,10 @@ def _response(name: str, parameters: JsonObject, reasoning: str) -> str:
 
 
 def parse_command(text: str) -> Decision:
-    """Read a model's answer: one JSON object, code fences and surrounding prose tolerated.
+    """Read a model's answer: one JSON object; thoughts, code fences and prose are tolerated.
+
+    The last object that looks like a command is it. One before it may be a thought, unless it is
+    a command as well: which of two to carry out is never guessed.
 
     Understands the aliases models use: `decision`/`action` as wrapper, `action_type`/`type` for
     `kind`, `tool`/`skill`/`action` for `name`, `arguments` for `parameters`, `reason` for
@@ -73,7 +78,33 @@ def parse_command(text: str) -> Decision:
     Raises:
         CommandError: With every reason found.
     """
-    fields = _unwrap(_object_in(text))
+    try:
+        *others, meant = objects_with(text, keys=_KEYS)
+    except AnswerError as error:
+        raise CommandError(str(error)) from error
+    decision = _command(meant)
+    for other in others:
+        if _is_another(other, decision):
+            raise CommandError(
+                "the answer holds different commands, and only one can be carried out: "
+                "answer with exactly one JSON object"
+            )
+    return decision
+
+
+def _is_another(fields: JsonObject, decision: Decision) -> bool:
+    """Whether they are a command that does something else than what was decided."""
+    try:
+        other = _command(fields)
+    except CommandError:
+        return False
+    blank = {"reasoning": ""}
+    return other.model_copy(update=blank) != decision.model_copy(update=blank)
+
+
+def _command(answer: JsonObject) -> Decision:
+    """Raises: CommandError."""
+    fields = _unwrap(answer)
     kind = _first(fields, "kind", "action_type", "type")
     reasoning = str(_first(fields, "reasoning", "reason") or "")
     if isinstance(fields.get("calls"), list):
@@ -128,19 +159,6 @@ def _batch(rows: JsonValue, reasoning: str) -> CallTools:
     if problems:
         raise CommandError(*problems)
     return CallTools(calls=tuple(calls), reasoning=reasoning)
-
-
-def _object_in(text: str) -> JsonObject:
-    begin, end = text.find("{"), text.rfind("}")
-    if begin < 0 or end < begin:
-        raise CommandError("answer with exactly one JSON object")
-    try:
-        value = parse_json(text[begin : end + 1])
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"the answer is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise CommandError("answer with exactly one JSON object")
-    return value
 
 
 def _unwrap(fields: JsonObject) -> JsonObject:

@@ -13,6 +13,7 @@ from openeta_exp.domain.candidate import Candidate, ReviewDecision
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.record import parse_json
 from openeta_exp.domain.training import TrainingEvidence
+from openeta_exp.wire.model_json import AnswerError, the_object
 
 EVIDENCE_SCHEMA = "openeta_exp.training_evidence.v1"
 REVIEW_SCHEMA = "openeta_exp.candidate_review.v1"
@@ -117,11 +118,7 @@ def parse_review(text: str) -> tuple[ReviewDecision, str]:
 
 
 def _object(text: str) -> JsonObject:
-    begin, end = text.find("{"), text.rfind("}")
     try:
-        value = parse_json(text[begin : end + 1]) if begin >= 0 else None
-    except (ValueError, RecursionError) as error:
-        raise AuthoringError(f"the answer is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise AuthoringError("the answer holds no JSON object")
-    return value
+        return the_object(text, keys={"decision"})
+    except AnswerError as error:
+        raise AuthoringError(str(error)) from error

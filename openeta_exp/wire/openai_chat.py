@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from pydantic import ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from openeta_exp.domain.identity import JsonObject
 from openeta_exp.domain.model import ModelImage, ModelMessage, ModelRequest, TokenUsage
@@ -14,6 +21,8 @@ from openeta_exp.wire.base64_text import decode_base64, encode_base64
 from openeta_exp.wire.chat_tokens import is_png
 
 COMPLETIONS_PATH = "/chat/completions"
+BROKEN_OFF = "error"
+"""The `finish_reason` of a router whose model broke in the middle of its answer."""
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 _DATA_URI = "data:image/png;base64,"
 
@@ -212,12 +221,30 @@ class ReportedUsage(_Tolerant):
         return value if valid else None
 
 
-class ChatReply(_Tolerant):
-    """A completion as a client understands it."""
+class ReportedError(_Tolerant):
+    """What some endpoints and proxies send with HTTP 200 in place of a completion."""
 
+    message: str
+    codes: frozenset[str]
+    """Its `code`, `type` and `status`, as far as there are any."""
+
+
+class ChatReply(_Tolerant):
+    """A completion as a client understands it.
+
+    Where there is an error it is all that is read: what else the body holds is no answer.
+    """
+
+    error: ReportedError | None = None
     model: str = ""
     choices: tuple[_Choice, ...] = ()
     usage: ReportedUsage | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_error_is_all_there_is(cls, value: object) -> object:
+        said = value.get("error") if isinstance(value, dict) else None
+        return {"error": _read_error(said)} if said else value
 
     @field_validator("model", mode="before")
     @classmethod
@@ -247,6 +274,16 @@ class ChatReply(_Tolerant):
     @property
     def finish_reason(self) -> str | None:
         return self.choices[0].finish_reason if self.choices else None
+
+
+def _read_error(said: object) -> ReportedError:
+    fields = said if isinstance(said, dict) else {"message": said}
+    names = (fields.get(name) for name in ("code", "type", "status"))
+    message = fields.get("message")
+    return ReportedError(
+        message=message if isinstance(message, str) else json.dumps(said),
+        codes=frozenset(str(name) for name in names if isinstance(name, str | int)),
+    )
 
 
 def parse_reply(text: str) -> ChatReply:

@@ -7,10 +7,10 @@ import json
 from pydantic import JsonValue, ValidationError
 
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.record import parse_json
 from openeta_exp.domain.skill import Skill, render_skill
 from openeta_exp.domain.skill_change import SkillChange, SkillRequest
 from openeta_exp.wire.authoring import AuthoringError, diff
+from openeta_exp.wire.model_json import AnswerError, the_object
 
 REQUEST_SCHEMA = "openeta_exp.skill_request.v1"
 CHANGE_SCHEMA = "openeta_exp.skill_change.v1"
@@ -38,13 +38,10 @@ def parse_draft(text: str, request: SkillRequest) -> Skill:
     Raises:
         AuthoringError: The answer is no skill, with every reason.
     """
-    begin, end = text.find("{"), text.rfind("}")
     try:
-        fields = parse_json(text[begin : end + 1]) if begin >= 0 else None
-    except (ValueError, RecursionError) as error:
-        raise AuthoringError(f"the answer is not valid JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise AuthoringError("the answer holds no JSON object")
+        fields = the_object(text, keys=_WRITTEN)
+    except AnswerError as error:
+        raise AuthoringError(str(error)) from error
     foreign = sorted(fields.keys() - _WRITTEN)
     if foreign:
         raise AuthoringError(f"{foreign}: only {sorted(_WRITTEN)} may be written")

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from openeta_exp.domain.guidance import Question
 from openeta_exp.domain.identity import JsonObject
-from openeta_exp.domain.record import parse_json
 from openeta_exp.domain.supervision import ActionContext, ActionDecision
+from openeta_exp.wire.model_json import AnswerError, the_object
 from openeta_exp.wire.planner_context import observation_json
 
 ACTION_SCHEMA = "openeta_exp.action_review.v1"
@@ -93,26 +93,8 @@ def _text(fields: JsonObject, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _once(text: str) -> JsonValue:
-    """JSON in which no name is given twice: of two decisions, nobody says which one counts."""
-
-    def unique(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
-        fields = dict(pairs)
-        if len(fields) != len(pairs):
-            raise ValueError("a name is given twice")
-        return fields
-
-    value = parse_json(text)
-    json.loads(text, object_pairs_hook=unique)
-    return value
-
-
 def _object(text: str) -> JsonObject:
-    begin, end = text.find("{"), text.rfind("}")
     try:
-        value = _once(text[begin : end + 1]) if begin >= 0 else None
-    except (ValueError, RecursionError) as error:
-        raise SupervisionError(f"the answer is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise SupervisionError("the answer holds no JSON object")
-    return value
+        return the_object(text, keys={"decision"})
+    except AnswerError as error:
+        raise SupervisionError(str(error)) from error

@@ -182,7 +182,9 @@ async def test_a_restarted_author_gets_its_answers_again_in_the_order_it_got_the
 
 async def test_an_answer_that_cannot_be_used_is_on_record_with_what_it_cost() -> None:
     of = bench(journal := MortalJournal(), Allowance())
-    cut = SpeakingProvider(ProviderReplyError("cut by length", tokens=70))
+    cut = SpeakingProvider(
+        ProviderReplyError("cut by length", charged=TokenUsage(total_tokens=70).charged())
+    )
 
     reply = await of.ask(question("a"), provider=cut)
 

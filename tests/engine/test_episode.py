@@ -12,7 +12,7 @@ from openeta_exp.domain.episode import CleanupStatus, EpisodeFailure, EpisodeRes
 from openeta_exp.domain.guidance import Question, Resolution
 from openeta_exp.domain.identity import EpisodeId
 from openeta_exp.domain.manifest import EpisodeSpec
-from openeta_exp.domain.model import ModelReply, ModelRequest
+from openeta_exp.domain.model import ModelReply, ModelRequest, TokenUsage, UsageSource
 from openeta_exp.domain.stop import FailureClass, StopReason
 from openeta_exp.domain.supervision import (
     ActionContext,
@@ -22,7 +22,13 @@ from openeta_exp.domain.supervision import (
 )
 from openeta_exp.engine.episode import run_episode
 from openeta_exp.engine.turn import MAX_DENIALS
-from openeta_exp.errors import ProviderError, ProviderQueueTimeout, StoreError
+from openeta_exp.errors import (
+    ProviderError,
+    ProviderQueueTimeout,
+    ProviderReplyError,
+    StoreError,
+)
+from openeta_exp.wire.outcome_row import outcome_row
 from tests.speaking import TOKENS, SpeakingProvider
 from tests.worlds import (
     MOVE,
@@ -310,15 +316,44 @@ async def test_answers_that_were_charged_before_an_outage_are_not_forgotten() ->
     class Failing(SpeakingProvider):
         async def complete(self, request: ModelRequest) -> ModelReply:
             if self.requests:
-                raise ProviderError("down", tokens=5)
+                raise ProviderError("down", charged=cut.charged())
             return await super().complete(request)
+
+    cut = TokenUsage(
+        prompt_tokens=4, completion_tokens=1, total_tokens=5, sources={UsageSource.PROVIDER: 1}
+    )
 
     planner = ModelPlanner(Failing("nonsense"), scripted=True)
 
     outcome = await run_episode(spec(), world=world(planner))
 
     assert isinstance(outcome, EpisodeFailure)
-    assert outcome.usage.tokens.total_tokens == TOKENS + 5
+    assert outcome.usage.tokens == TokenUsage(total_tokens=TOKENS) + cut
+
+
+async def test_answers_that_are_cut_are_the_agents_own_and_counted_as_the_endpoint_counts() -> None:
+    cut = TokenUsage(
+        prompt_tokens=100,
+        completion_tokens=20,
+        total_tokens=120,
+        sources={UsageSource.PROVIDER: 1},
+    )
+    logs = Logs()
+    provider = SpeakingProvider(ProviderReplyError("cut at 20 tokens", charged=cut.charged()))
+
+    outcome = await run_episode(
+        spec(), world=world(ModelPlanner(provider, scripted=True), logs=logs)
+    )
+
+    assert isinstance(outcome, EpisodeResult)
+    assert outcome.stop_reason is StopReason.PLANNER_VALIDATION_FAILED
+    assert outcome.usage.tokens == cut + cut + cut
+    assert outcome.usage.tokens.sources == {UsageSource.PROVIDER: 3}
+    assert [trace.usage for trace in logs.traces] == [outcome.usage.tokens]
+    row = outcome_row(0, spec(), outcome)
+    assert row.usage.tokens == outcome.usage.tokens
+    assert row.episode is not None
+    assert row.episode.metadata.usage.token_usage_sources == {UsageSource.PROVIDER: 3}
 
 
 async def test_a_model_that_talks_nonsense_to_the_end_of_its_retries_is_at_fault_itself() -> None:

@@ -180,9 +180,10 @@ def test_a_tracking_server_that_is_down_costs_nothing_but_a_warning(folder: Path
     [
         ("malformed", 0, "planner_format"),
         ("unavailable", 3, "provider"),
+        ("garbage", 3, "provider"),
         ("malformed@1,server_error@4", 0, "solved"),
     ],
-    ids=["always nonsense", "always down", "twice unlucky"],
+    ids=["always nonsense", "always down", "always a page", "twice unlucky"],
 )
 def test_a_model_that_misbehaves_is_told_apart_from_an_agent_that_fails(
     folder: Path, faults: str, code: int, expected: str

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from openeta_exp.domain.model import ModelImage, ModelMessage, ModelRequest, ModelRole
 from openeta_exp.wire.openai_chat import (
     ChatFormatError,
+    ReportedError,
     parse_reply,
     parse_request,
     render_completion,
@@ -93,13 +94,33 @@ def test_an_answer_without_content_reads_as_empty(body: str) -> None:
     assert parse_reply(body).text == ""
 
 
+def test_an_error_is_read_in_place_of_the_answer_it_came_with() -> None:
+    said = {"message": "slow down", "code": 429, "type": "limit", "param": None}
+    reply = parse_reply(json.dumps({"error": said, "choices": "none", "usage": {}}))
+
+    assert reply.error == ReportedError(message="slow down", codes=frozenset({"429", "limit"}))
+    assert (reply.text, reply.usage) == ("", None)
+
+
+@pytest.mark.parametrize("said", ['"it broke"', '{"why": "it broke"}', '["it broke"]'])
+def test_an_error_in_any_form_keeps_its_words(said: str) -> None:
+    error = parse_reply(f'{{"error": {said}}}').error
+
+    assert error is not None
+    assert "it broke" in error.message
+
+
 @given(TEXT | JSON.map(json.dumps))
 def test_any_body_is_a_reply_or_a_format_error(body: str) -> None:
     with suppress(ChatFormatError):
         parse_reply(body)
 
 
-@given(st.fixed_dictionaries({}, optional={"choices": JSON, "usage": JSON, "model": JSON}))
+@given(
+    st.fixed_dictionaries(
+        {}, optional={"choices": JSON, "usage": JSON, "model": JSON, "error": JSON}
+    )
+)
 def test_any_object_is_a_reply_or_a_format_error(fields: dict[str, object]) -> None:
     with suppress(ChatFormatError):
         reply = parse_reply(json.dumps(fields))

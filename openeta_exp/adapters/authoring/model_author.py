@@ -35,7 +35,7 @@ class ModelStrategyAuthor:
             return Proposal(
                 candidate=None,
                 reason=f"the author's answer cannot be used: {error}",
-                usage=TokenUsage(total_tokens=error.tokens),
+                usage=TokenUsage.charged_by(error),
             )
         try:
             answer = parse_author(reply.text)

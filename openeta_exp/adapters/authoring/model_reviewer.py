@@ -48,7 +48,7 @@ class ModelReviewer:
         except ProviderError as error:
             return self._failed(
                 f"the reviewer could not be asked: {error}",
-                TokenUsage(total_tokens=error.tokens),
+                TokenUsage.charged_by(error),
             )
         try:
             decision, reason = parse_review(reply.text)

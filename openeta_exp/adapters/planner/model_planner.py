@@ -116,11 +116,11 @@ class ModelPlannerSession:
                 )
             except ProviderReplyError as error:
                 # Cut or empty answers are the model's doing: tell it and count the attempt.
-                usage += TokenUsage(total_tokens=error.tokens)
+                usage += TokenUsage.charged_by(error)
                 errors = (str(error),)
                 continue
             except ProviderError as error:
-                error.tokens += usage.total_tokens
+                error.charged = (usage + TokenUsage.charged_by(error)).charged()
                 raise
             usage += reply.usage
             decision, errors = self._read(reply.text)

@@ -14,17 +14,21 @@ from openeta_exp.adapters.provider.dialect import Dialect
 from openeta_exp.adapters.provider.failures import (
     Failure,
     classify,
+    no_completion,
     presentable,
+    status_named,
     unreachable,
-    unusable,
 )
+from openeta_exp.adapters.provider.token_accounting import reported_usage
 from openeta_exp.domain.model import ModelRequest
 from openeta_exp.errors import SettingsError
 from openeta_exp.ports.clock import Clock
 from openeta_exp.wire.openai_chat import (
+    BROKEN_OFF,
     COMPLETIONS_PATH,
     ChatFormatError,
     ChatReply,
+    ReportedError,
     parse_reply,
     render_request,
 )
@@ -146,9 +150,7 @@ class ChatEndpoint:
                 content=body,
                 options={"headers": {"Content-Type": "application/json"}},
             )
-            return parse_reply(text)
-        except ChatFormatError as error:
-            return unusable(self._said(f"the answer is no chat completion: {error}"))
+            return self._read(text)
         except openai.APIStatusError as error:
             return None if self._adapt(error, dialect) else self._classify(error)
         except openai.APITimeoutError:
@@ -157,6 +159,24 @@ class ChatEndpoint:
             cause = error.__cause__ or error
             never_sent = isinstance(cause, httpx2.ConnectError)
             return unreachable(self._said(f"{type(cause).__name__}: {cause}"), sent=not never_sent)
+
+    def _read(self, text: str) -> ChatReply | Failure:
+        """What came with HTTP 200: a completion with a choice, or anything else."""
+        try:
+            reply = parse_reply(text)
+        except ChatFormatError as error:
+            problem = str(error).partition("; ")[0]
+            return no_completion(
+                self._said(f"HTTP 200, but no chat completion ({problem}): {text}")
+            )
+        if reply.error is not None:
+            return self._classify_named(reply.error)
+        if not reply.choices or reply.finish_reason == BROKEN_OFF:
+            return no_completion(
+                self._said(f"HTTP 200, but a completion without an answer: {text}"),
+                charged=reported_usage(reply.usage),
+            )
+        return reply
 
     def _adapt(self, error: APIStatusError, dialect: Dialect) -> bool:
         """Learn from a refusal of the dialect the request was worded in."""
@@ -176,6 +196,16 @@ class ChatEndpoint:
             codes=frozenset(each for each in (error.code, error.type) if isinstance(each, str)),
             text=self._said(f"HTTP {error.status_code}: {error.message}"),
             headers=error.response.headers,
+            now_unix_s=self._clock.unix_s(),
+        )
+
+    def _classify_named(self, error: ReportedError) -> Failure:
+        named = ", ".join(sorted(error.codes)) or "without a code"
+        return classify(
+            status_named(error.codes),
+            codes=error.codes,
+            text=self._said(f"HTTP 200, but an error ({named}): {error.message}"),
+            headers={},
             now_unix_s=self._clock.unix_s(),
         )
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from openeta_exp.domain.model import TokenUsage
+
 MAX_REASON_CHARACTERS = 300
 
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504, *range(520, 528)})
@@ -27,6 +29,21 @@ _QUOTA_CODES = frozenset(
 )
 
 
+_RATE_LIMIT_CODES = frozenset(
+    {
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "rate_limit_reached",
+        "rate_limited",
+        "resource_exhausted",
+        "too_many_requests",
+    }
+)
+_ERROR_STATUS = re.compile(r"[45][0-9]{2}")
+_TOO_MANY_REQUESTS = 429
+_BAD_GATEWAY = 502
+
+
 class FailureClass(StrEnum):
     """Decides which exception a call ends with."""
 
@@ -37,7 +54,7 @@ class FailureClass(StrEnum):
     QUOTA = "quota"
     """The account is exhausted."""
     UNUSABLE = "unusable"
-    """An answer without usable content."""
+    """A model's answer without content."""
     CUT = "cut"
     """An answer that ends where `max_output_tokens` ended it."""
 
@@ -52,6 +69,7 @@ class Failure:
         failover: The other endpoint may answer.
         rate_limited: The endpoint asks every caller to slow down.
         may_be_charged: The endpoint may have answered, and nobody knows what it charged.
+        charged: What the endpoint said it charged all the same; None if it said nothing.
     """
 
     kind: FailureClass
@@ -61,6 +79,7 @@ class Failure:
     rate_limited: bool = False
     retry_after_s: float | None = None
     may_be_charged: bool = False
+    charged: TokenUsage | None = None
 
 
 def unreachable(reason: str, *, sent: bool) -> Failure:
@@ -74,9 +93,24 @@ def unreachable(reason: str, *, sent: bool) -> Failure:
     )
 
 
-def unusable(reason: str) -> Failure:
+def no_completion(reason: str, *, charged: TokenUsage | None = None) -> Failure:
+    """Something else than a model's answer came: a page, a stream, no choice.
+
+    That is a bad gateway, whatever the HTTP status says.
+    """
+    return Failure(
+        kind=FailureClass.UNAVAILABLE,
+        reason=reason,
+        transient=True,
+        failover=True,
+        may_be_charged=True,
+        charged=charged,
+    )
+
+
+def empty(reason: str) -> Failure:
     """Nothing to read; the next answer may be better."""
-    return Failure(kind=FailureClass.UNUSABLE, reason=reason, transient=True, may_be_charged=True)
+    return Failure(kind=FailureClass.UNUSABLE, reason=reason, transient=True)
 
 
 def cut(reason: str) -> Failure:
@@ -106,6 +140,19 @@ def classify(
         rate_limited=status == 429,
         retry_after_s=retry_after_s(headers, now_unix_s=now_unix_s) if transient else None,
     )
+
+
+def status_named(codes: frozenset[str]) -> int:
+    """The HTTP status an error should have come with that came with 200.
+
+    Args:
+        codes: The `code`, `type` and `status` of the error.
+    """
+    named = [int(code) for code in codes if _ERROR_STATUS.fullmatch(code)]
+    if named:
+        return min(named)
+    limited = not _RATE_LIMIT_CODES.isdisjoint(code.lower() for code in codes)
+    return _TOO_MANY_REQUESTS if limited else _BAD_GATEWAY
 
 
 def retry_after_s(headers: Mapping[str, str], *, now_unix_s: float) -> float | None:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from openeta_exp.adapters.provider.call_counts import CallCounts
 from openeta_exp.adapters.provider.endpoint import ChatEndpoint, EndpointConfig
-from openeta_exp.adapters.provider.failures import Failure, FailureClass, cut, unusable
+from openeta_exp.adapters.provider.failures import Failure, FailureClass, cut, empty
 from openeta_exp.adapters.provider.limiter import ProviderLimiter
 from openeta_exp.adapters.provider.meter import Hold, SpendingMeter
 from openeta_exp.adapters.provider.token_accounting import TokenEstimator, reported_usage
@@ -162,8 +162,11 @@ class OpenAiProvider:
         began_s = self._clock.monotonic_s()
         outcome = await endpoint.send(call.request, max_images=max_images)
         call.latency_s = self._clock.monotonic_s() - began_s
-        if isinstance(outcome, Failure) and not outcome.may_be_charged:
-            self._settle(call, TokenUsage())
+        if isinstance(outcome, Failure):
+            if outcome.charged is not None:
+                self._count(call, outcome.charged)
+            elif not outcome.may_be_charged:
+                self._settle(call, TokenUsage())
         return outcome
 
     def _settle(self, call: _Call, usage: TokenUsage) -> None:
@@ -174,6 +177,9 @@ class OpenAiProvider:
         usage = reported_usage(reply.usage)
         if usage is None:
             usage = await self._estimators[call.at].usage(call.request, reply.text)
+        self._count(call, usage)
+
+    def _count(self, call: _Call, usage: TokenUsage) -> None:
         self._settle(call, usage)
         call.usage += usage
         for counts in call.counts:
@@ -226,25 +232,23 @@ class OpenAiProvider:
 
 
 def _flaw(reply: ChatReply, request: ModelRequest) -> Failure | None:
-    """Why an answer cannot be used; None if it can."""
-    if not reply.choices:
-        return unusable("the endpoint answered without any choice")
+    """Why a model's answer cannot be used; None if it can."""
     if reply.finish_reason == "length":
         return cut(f"the answer was cut at {counted(request.max_output_tokens, 'token')}")
-    return None if reply.text.strip() else unusable("the endpoint answered with empty content")
+    return None if reply.text.strip() else empty("the model answered with empty content")
 
 
 def _error(failure: Failure, call: _Call) -> ProviderError:
     message = f"{failure.reason} (attempt {call.attempts})"
-    tokens = call.usage.total_tokens
+    charged = call.usage.charged()
     match failure.kind:
         case FailureClass.UNAVAILABLE:
-            return ProviderError(message, tokens=tokens)
+            return ProviderError(message, charged=charged)
         case FailureClass.REFUSED:
-            return ProviderError(message, code="provider_request_refused", tokens=tokens)
+            return ProviderError(message, code="provider_request_refused", charged=charged)
         case FailureClass.QUOTA:
-            return ProviderQuotaError(message, tokens=tokens)
+            return ProviderQuotaError(message, charged=charged)
         case FailureClass.UNUSABLE | FailureClass.CUT:
-            return ProviderReplyError(message, tokens=tokens)
+            return ProviderReplyError(message, charged=charged)
         case _:
             assert_never(failure.kind)

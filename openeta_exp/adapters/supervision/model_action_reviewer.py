@@ -44,12 +44,12 @@ class ModelActionReviewer:
         except ProviderReplyError as error:
             return _denied(
                 f"the reviewer's answer cannot be used: {error}",
-                TokenUsage(total_tokens=error.tokens),
+                TokenUsage.charged_by(error),
             )
         except ProviderError as error:
             return _denied(
                 f"the reviewer could not be asked: {error}",
-                TokenUsage(total_tokens=error.tokens),
+                TokenUsage.charged_by(error),
             )
         try:
             decision, reason = parse_action(reply.text)

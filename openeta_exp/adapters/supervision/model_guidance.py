@@ -31,7 +31,7 @@ class ModelGuidance:
         except ProviderQueueTimeout:
             raise
         except ProviderError as error:
-            return _failed(str(error), TokenUsage(total_tokens=error.tokens))
+            return _failed(str(error), TokenUsage.charged_by(error))
         try:
             answer, reason = parse_guidance(reply.text)
         except SupervisionError as error:

@@ -41,7 +41,7 @@ class ModelSkillAuthor:
             return SkillDraft(
                 skill=None,
                 reason=f"the author could not write: {error}",
-                usage=TokenUsage(total_tokens=error.tokens),
+                usage=TokenUsage.charged_by(error),
                 requests=1,
             )
         try:
@@ -74,7 +74,7 @@ class ModelSkillReviewer:
             raise
         except ProviderError as error:
             return self._failed(
-                f"the reviewer could not be asked: {error}", TokenUsage(total_tokens=error.tokens)
+                f"the reviewer could not be asked: {error}", TokenUsage.charged_by(error)
             )
         try:
             decision, reason = parse_review(reply.text)

@@ -13,6 +13,7 @@ from openeta_exp.adapters.provider.failures import (
     classify,
     presentable,
     retry_after_s,
+    status_named,
 )
 
 NOW_S = 1_800_000_000.0
@@ -61,6 +62,26 @@ def test_every_error_has_a_class_and_only_transient_ones_wait(
 
     assert failure.transient == (failure.kind is FailureClass.UNAVAILABLE)
     assert (failure.retry_after_s is not None) == failure.transient
+
+
+@pytest.mark.parametrize(
+    ("codes", "status"),
+    [
+        (set(), 502),
+        ({"server_error"}, 502),
+        ({"402"}, 402),
+        ({"429", "rate_limit_error"}, 429),
+        ({"too_many_requests"}, 429),
+        ({"RESOURCE_EXHAUSTED"}, 429),
+        ({"200"}, 502),
+        ({"4000"}, 502),
+        ({"9" * 5000}, 502),
+    ],
+)
+def test_an_error_without_a_status_of_its_own_is_a_bad_gateway(
+    codes: set[str], status: int
+) -> None:
+    assert status_named(frozenset(codes)) == status
 
 
 @given(st.text(), st.text(min_size=8))

@@ -139,6 +139,31 @@ async def test_refusals_of_the_endpoint_cost_nothing() -> None:
     assert spending.unanswered.total == 0
 
 
+async def test_an_error_with_status_200_costs_nothing() -> None:
+    spending = meter()
+    said = '{"error": {"message": "slow down", "code": 429}, "usage": {"total_tokens": 9}}'
+
+    async with (
+        serving(Recorder((200, said)).app()) as url,
+        providing(endpoint(url), meter=spending) as provider,
+    ):
+        with pytest.raises(ProviderError):
+            await provider.complete(asking(LONG))
+
+    assert (spending.spent.total, spending.unanswered.total) == (0, 0)
+
+
+async def test_answers_without_a_choice_cost_what_they_say() -> None:
+    spending = meter()
+
+    async with charged(spending, "no_choices") as (provider, server):
+        with pytest.raises(ProviderError):
+            await provider.complete(asking(LONG))
+
+    assert len(server.charges) == 3
+    assert (spending.spent.total, spending.unanswered.total) == (server.tokens, 0)
+
+
 async def test_an_endpoint_that_is_not_there_costs_nothing() -> None:
     spending = meter()
 

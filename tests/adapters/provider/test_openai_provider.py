@@ -19,7 +19,7 @@ from openeta_exp.adapters.provider.openai_provider import (
     MAX_PLANNER_IMAGES,
     OpenAiProvider,
 )
-from openeta_exp.domain.model import Endpoint, ModelRole, UsageSource
+from openeta_exp.domain.model import Endpoint, ModelRole, TokenUsage, UsageSource
 from openeta_exp.errors import (
     ProviderError,
     ProviderQueueTimeout,
@@ -259,7 +259,10 @@ async def test_an_answer_cut_by_length_is_not_asked_for_again_but_paid_for() -> 
 
     metrics = provider.metrics()
     assert metrics.attempts == 1
-    assert metrics.usage_by_role[ModelRole.PLANNER].total_tokens == caught.value.tokens > 0
+    assert metrics.usage_by_role[ModelRole.PLANNER] == TokenUsage.charged_by(caught.value)
+    assert caught.value.charged.prompt_tokens > 0
+    assert caught.value.charged.completion_tokens > 0
+    assert caught.value.charged.sources == {UsageSource.PROVIDER: 1}
 
 
 async def test_empty_answers_are_tried_again_and_every_one_is_paid_for() -> None:
@@ -281,11 +284,110 @@ async def test_an_empty_answer_before_an_endpoint_fails_for_good_is_paid_for(sta
     assert caught.value.tokens == 9
 
 
-@pytest.mark.parametrize("fault", ["empty", "no_choices", "garbage"])
-async def test_answers_that_stay_unusable_are_a_reply_error(fault: str) -> None:
-    async with scripted(fault) as provider:
+async def test_answers_that_stay_empty_are_a_reply_error() -> None:
+    async with scripted("empty") as provider:
         with pytest.raises(ProviderReplyError, match="attempt 3"):
             await provider.complete(asking())
+
+
+STREAM = 'data: {"choices": [{"delta": {"content": "{"}}]}\n\ndata: [DONE]\n\n'
+BROKEN_OFF = (
+    '{"choices": [{"message": {"content": "{\\"a\\""}, "finish_reason": "error",'
+    ' "error": {"message": "upstream idle"}}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("<html><h1>Sign in</h1></html>", "<h1>Sign in</h1>"),
+        (STREAM, r"data: \[DONE\]"),
+        ('{"choices": []}', '"choices": \\[\\]'),
+        ('{"detail": "no such model"}', "no such model"),
+        ('{"choices": [{"text": "old format"}]}', "old format"),
+        (BROKEN_OFF, "upstream idle"),
+        ('{"error": {"message": "overloaded"}}', "overloaded"),
+        ('{"error": "the worker died", "choices": null}', "the worker died"),
+        ('{"error": {"message": "bad gateway", "code": 502}}', "502.*bad gateway"),
+        ('{"error": {"detail": ["a"]}}', "detail"),
+        ("", "no chat completion"),
+    ],
+)
+async def test_what_comes_with_200_in_place_of_an_answer_says_nothing_about_the_model(
+    body: str, words: str
+) -> None:
+    async with recorded((200, body)) as (provider, recorder):
+        with pytest.raises(ProviderError, match=f"HTTP 200.*{words}.*attempt 3") as caught:
+            await provider.complete(asking())
+
+    assert not isinstance(caught.value, ProviderReplyError)
+    assert caught.value.code == "provider_unavailable"
+    assert caught.value.tokens == 0
+    assert provider.metrics().usage_by_role == {}
+    assert len(recorder.bodies) == 3
+
+
+async def test_no_answer_with_200_is_reason_to_ask_the_fallback_at_once() -> None:
+    async with scripted("garbage", fallback="") as provider:
+        reply = await provider.complete(asking())
+
+    assert (reply.endpoint, reply.attempts) == (Endpoint.FALLBACK, 2)
+
+
+async def test_what_an_answer_without_a_choice_says_it_cost_is_paid() -> None:
+    body = json.dumps({**json.loads(GOOD), "choices": []})
+    async with recorded((200, body), (200, GOOD)) as (provider, _):
+        reply = await provider.complete(asking())
+
+    assert (reply.usage.total_tokens, reply.usage.sources) == (18, {UsageSource.PROVIDER: 2})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"message": "quota exceeded", "code": 402},
+        {"message": "quota exceeded", "code": "402"},
+        {"message": "quota exceeded", "type": "insufficient_quota", "code": 429},
+    ],
+)
+async def test_an_exhausted_account_that_is_told_with_200_is_asked_once(
+    said: dict[str, object],
+) -> None:
+    body = json.dumps({"error": said, "usage": {"total_tokens": 9}})
+    async with recorded((200, body)) as (provider, recorder):
+        with pytest.raises(ProviderQuotaError, match="quota exceeded") as caught:
+            await provider.complete(asking())
+
+    assert len(recorder.bodies) == 1
+    assert caught.value.tokens == 0
+    assert provider.metrics().usage_by_role == {}
+
+
+@pytest.mark.parametrize("named", [{"code": 429}, {"type": "rate_limit_error"}])
+async def test_a_rate_limit_that_is_told_with_200_pauses_everybody(
+    named: dict[str, object],
+) -> None:
+    limited = json.dumps({"error": {"message": "slow down", **named}})
+    async with recorded((200, limited), (200, GOOD)) as (provider, _):
+        assert (await provider.complete(asking())).attempts == 2
+
+    assert provider.metrics().paused_count == 1
+
+
+async def test_a_refusal_that_is_told_with_200_is_not_tried_again() -> None:
+    body = json.dumps({"error": {"message": "no such key", "code": 401}})
+    async with recorded((200, body)) as (provider, recorder):
+        with pytest.raises(ProviderError, match="no such key") as caught:
+            await provider.complete(asking())
+
+    assert caught.value.code == "provider_request_refused"
+    assert len(recorder.bodies) == 1
+
+
+async def test_an_error_of_null_is_none() -> None:
+    body = json.dumps({**json.loads(GOOD), "error": None})
+    async with recorded((200, body)) as (provider, _):
+        assert (await provider.complete(asking())).text == '{"a": 1}'
 
 
 async def test_a_stalled_endpoint_is_left_after_the_timeout() -> None:
@@ -559,4 +661,14 @@ async def test_a_ping_is_retried_like_any_call_and_may_be_cut() -> None:
 
     async with scripted("unavailable") as provider:
         with pytest.raises(ProviderError):
+            await provider.ping()
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"error": {"message": "no", "code": 402}}', "<html>no</html>", '{"choices": [], "no": 1}'],
+)
+async def test_a_ping_that_gets_no_answer_is_not_answered(body: str) -> None:
+    async with recorded((200, body)) as (provider, _):
+        with pytest.raises(ProviderError, match="no"):
             await provider.ping()

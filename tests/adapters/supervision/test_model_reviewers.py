@@ -13,7 +13,7 @@ from openeta_exp.adapters.supervision.model_action_reviewer import ModelActionRe
 from openeta_exp.adapters.supervision.model_guidance import ModelGuidance
 from openeta_exp.adapters.supervision.model_skill_author import ModelSkillAuthor, ModelSkillReviewer
 from openeta_exp.domain.guidance import Question
-from openeta_exp.domain.model import ModelRole
+from openeta_exp.domain.model import ModelRole, TokenUsage, UsageSource
 from openeta_exp.domain.skill_change import SkillChange, SkillRequest
 from openeta_exp.domain.supervision import ActionContext, ActionDecision
 from openeta_exp.engine.interaction import BoundedGuidance
@@ -27,6 +27,9 @@ from tests.worlds import view
 
 pytestmark = pytest.mark.anyio
 
+SPENT = TokenUsage(
+    prompt_tokens=300, completion_tokens=12, total_tokens=312, sources={UsageSource.PROVIDER: 1}
+)
 ANSWER = '{"decision": "answer", "answer": "the left one"}'
 
 
@@ -69,7 +72,10 @@ async def test_an_answer_that_is_no_plain_approval_denies(text: str) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [ProviderError("down", tokens=7), ProviderReplyError("cut by length", tokens=512)],
+    [
+        ProviderError("down", charged=SPENT.charged()),
+        ProviderReplyError("cut by length", charged=SPENT.charged()),
+    ],
 )
 async def test_a_reviewer_that_cannot_be_asked_denies_and_is_still_paid(
     error: ProviderError,
@@ -77,8 +83,14 @@ async def test_a_reviewer_that_cannot_be_asked_denies_and_is_still_paid(
     given = await ModelActionReviewer(SpeakingProvider(error)).authorize(proposed())
 
     assert not given.allowed
-    assert given.usage.total_tokens == error.tokens
+    assert given.usage == SPENT
     assert given.requests == 1
+
+
+async def test_thoughts_that_weigh_a_rejection_do_not_hide_the_approval() -> None:
+    text = '<think>{"decision": "reject"}? No.</think>\n{"decision": "approve"}'
+
+    assert (await ModelActionReviewer(SpeakingProvider(text)).authorize(proposed())).allowed
 
 
 async def test_a_request_that_never_got_a_slot_is_no_denial() -> None:
