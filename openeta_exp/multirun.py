@@ -23,7 +23,8 @@ _FLAGS = ("-m", "--multirun")
 
 
 def with_launcher(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with the launcher that runs generations in order where they are swept.
+    """The arguments, with the launcher that gives every lineage of a sweep an experiment of its own
+    and runs its generations in order.
 
     `-m` goes first: argparse refuses whatever stands on the other side of it.
     """
@@ -31,10 +32,11 @@ def with_launcher(arguments: Sequence[str]) -> list[str]:
     arguments = [*flags, *(each for each in arguments if each not in _FLAGS)]
     is_multirun = bool(flags) or "hydra.mode=MULTIRUN" in arguments
     names = [each.lstrip("+~").partition("=")[0] for each in arguments]
-    if not is_multirun or "generation" not in names or "hydra/launcher" in names:
+    overrides = [each for each in arguments if "=" in each and not each.startswith("-")]
+    if not is_multirun or not overrides or "hydra/launcher" in names:
         return list(arguments)
-    # Beside it, because argparse takes no override after `--cfg job`.
-    place = names.index("generation")
+    # Beside another one, because argparse takes no override after `--cfg job`.
+    place = arguments.index(overrides[0])
     return [*arguments[:place], "hydra/launcher=generations", *arguments[place:]]
 
 

@@ -25,8 +25,9 @@ def test_generations_that_are_swept_choose_their_launcher(multirun: str, generat
     "line",
     [
         "generation=1",
-        "-m approvement=standard,reviewed_autonomy",
+        "-m",
         "-m generation=range(3) hydra/launcher=basic",
+        "-m approvement=standard,reviewed_autonomy hydra/launcher=joblib",
     ],
 )
 def test_other_command_lines_keep_theirs(line: str) -> None:
@@ -36,7 +37,13 @@ def test_other_command_lines_keep_theirs(line: str) -> None:
 def test_sweeping_may_be_asked_for_anywhere_on_the_line() -> None:
     line = with_launcher(["command=iterate", "--multirun", "generation=range(3)"])
 
-    assert line == ["--multirun", "command=iterate", LAUNCHER, "generation=range(3)"]
+    assert line == ["--multirun", LAUNCHER, "command=iterate", "generation=range(3)"]
+
+
+def test_a_sweep_without_generations_gets_an_experiment_for_each_job_as_well() -> None:
+    line = with_launcher(["-m", "--config-dir=conf", "approvement=standard,reviewed_autonomy"])
+
+    assert line == ["-m", "--config-dir=conf", LAUNCHER, "approvement=standard,reviewed_autonomy"]
 
 
 def test_hydra_finds_the_launcher_from_any_directory(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ from openeta_exp.settings.command import IterateSettings
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.wire.override_text import override_text
 
+_FROM_OUTSIDE = 3
+"""Exit code of the command line for what broke outside."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedJob:
@@ -113,9 +116,14 @@ def _named(lineage: SweptLineage[AskedJob]) -> SweptLineage[AskedJob]:
 
 
 def _exit_code(ends: Sequence[LineageEnd[AskedJob]]) -> int:
-    """0, or what the first failed job ended with; a job that a signal killed counts as 1."""
+    """0, or what the first failed job ended with.
+
+    A signal that kills a job, as the kernel does when memory runs out, comes from outside.
+    """
     failed = next((end.failed for end in ends if end.failed is not None), None)
-    return 0 if failed is None else max(failed.exit_code, 1)
+    if failed is None:
+        return 0
+    return _FROM_OUTSIDE if failed.exit_code < 0 else failed.exit_code
 
 
 def is_finished(job: AskedJob) -> bool:
@@ -203,7 +211,9 @@ def _compared(end: LineageEnd[AskedJob]) -> ComparedLineage:
 def _compared_job(end: JobEnd[AskedJob]) -> ComparedJob:
     generation = end.job.settings.generation
     what = "all" if generation is None else str(generation)
-    how = f"{end.state} ({end.exit_code})" if end.state is JobState.FAILED else end.state.value
+    how = end.state.value
+    if end.state is JobState.FAILED:
+        how += f" (signal {-end.exit_code})" if end.exit_code < 0 else f" ({end.exit_code})"
     return ComparedJob(generation=what, ending=how)
 
 
