@@ -135,7 +135,7 @@ class AuthorBench:
             whole = await provider.complete(request)
             reply = AuthorReply(text=whole.text, usage=whole.usage)
         except ProviderReplyError as error:
-            usage = TokenUsage(total_tokens=error.tokens)
+            usage = TokenUsage.charged_by(error)
             reply = AuthorReply(text="", problem=str(error), usage=usage)
         self._workshop.lineage.tell(
             AuthorAnswered(

@@ -104,7 +104,7 @@ async def _result(
         answer = await _answer(case, subagents)
     except ProviderError as broken:
         error = f"{broken.code}: {broken}"
-        answer = Answer(label=Label.ERROR, output="", usage=TokenUsage(total_tokens=broken.tokens))
+        answer = Answer(label=Label.ERROR, output="", usage=TokenUsage.charged_by(broken))
     return CaseResult(
         case_id=case.case_id,
         family=case.family,

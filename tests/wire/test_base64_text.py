@@ -6,7 +6,7 @@ import base64
 import binascii
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openeta_exp.wire.base64_text import decode_base64, encode_base64
@@ -26,8 +26,13 @@ def test_a_data_url_and_line_breaks_are_read(content: bytes, prefix: str) -> Non
 
 
 @given(st.text(alphabet="AQgw+/=-_é!", max_size=12))
+@example("AAAA=")
+@example("AAAA====")
 def test_what_the_standard_library_reads_strictly_is_read_and_nothing_else(text: str) -> None:
     try:
+        # Some versions of Python read past padding that no group asks for.
+        if text.endswith("=") and len(text.rstrip("=")) % 4 == 0:
+            raise ValueError("surplus padding")
         expected = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
         with pytest.raises(ValueError):
