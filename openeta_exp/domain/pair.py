@@ -108,6 +108,8 @@ class ArmObservation(Record):
     cost: Cost = Cost()
     """Of all attempts at this episode; capped episodes at the cap."""
     fingerprint: Fingerprint
+    initial_state: str | None = None
+    """What the simulator called the state after reset; None if it has no name for it."""
     episode_id: str | None = None
     """Label, for finding the recording."""
 
@@ -179,6 +181,12 @@ class PairObservation(Record):
         """There was nothing to solve in at least one arm. No arm can do anything about that, so
         it is a property of the episode: whatever else happened, nothing broke for an arm."""
         return self.baseline.solved_at_reset or self.candidate.solved_at_reset
+
+    @property
+    def began_alike(self) -> bool:
+        """Whether both arms began in the same state, as far as the simulator tells."""
+        states = {self.baseline.initial_state, self.candidate.initial_state} - {None}
+        return len(states) < 2
 
     @property
     def outcome(self) -> PairOutcome:

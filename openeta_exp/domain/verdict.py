@@ -253,6 +253,9 @@ class GateVerdict(Record):
     """Shown in every mode; it decides in the original rule only."""
     overrun: int = 0
     """Pairs that ran but came after the stop."""
+    unequal_starts: int = 0
+    """Pairs whose arms began in different states. They are evidence all the same, as neither arm
+    is favoured, but noisier than they need be."""
     more_pairs: int | None = None
     """Further pairs that would probably decide, were the effect seen the true one, and at least
     those without which the gate decides nothing; None if the candidate is not ahead, if more pairs
@@ -306,6 +309,11 @@ class GateVerdict(Record):
             parts.append(
                 f"{counted(self.exclusions.excluded, 'pair')} excluded"
                 + (f" ({at_reset} solved at reset)" if at_reset else "")
+            )
+        if self.unequal_starts:
+            parts.append(
+                f"the arms of {counted(self.unequal_starts, 'pair')} began in different states, "
+                "because seeds do not fix the initial state in this simulator"
             )
         parts.append(self._cost())
         if self.outlook:

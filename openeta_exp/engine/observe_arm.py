@@ -82,6 +82,8 @@ def observe_arm(
         contract_violations=sum(code.startswith("contract") for code in codes),
         cost=total_cost(_cost(outcome, prices) for outcome in attempts),
         fingerprint=fingerprint(arm, last, pins=pins, environment_pins=environment_pins),
+        # Where its word on versions is not compared, that on states is not either.
+        initial_state=last.initial_state_digest if environment_pins else None,
         episode_id=spec.episode_id,
     )
 

@@ -272,6 +272,7 @@ def _verdict(comparison: PairedComparison, ruling: Ruling, gate: Gate, terms: Te
         improved=used.improved,
         regressed=used.regressed,
         overrun=len(used.overrun),
+        unequal_starts=sum(not pair.began_alike for pair in used.pairs),
         more_pairs=_more_pairs(reasons, effect, gate=gate, alpha=alpha),
         baseline_cost=comparison.spent(Side.BASELINE),
         candidate_cost=comparison.spent(Side.CANDIDATE),

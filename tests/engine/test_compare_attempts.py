@@ -205,3 +205,16 @@ async def test_an_estimate_is_made_of_every_pair_whatever_happens_on_the_way() -
 
     assert verdict.effect.pairs == 60
     assert verdict.codes == ("safety",)
+
+
+async def test_arms_that_began_in_different_states_are_told_and_count_all_the_same() -> None:
+    def elsewhere(side: Side, spec: EpisodeSpec, attempt: int) -> EpisodeOutcome:
+        outcome = won(side, spec) if side is Side.CANDIDATE or spec.seed % 2 else lost(side, spec)
+        where = side.value if spec.seed % 2 else "here"
+        return outcome.model_copy(update={"initial_state_digest": where})
+
+    verdict = await Comparing(elsewhere).go()
+
+    assert verdict.promotes
+    assert verdict.unequal_starts == verdict.effect.pairs // 2
+    assert "began in different states" in verdict.sentence()
