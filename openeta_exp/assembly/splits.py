@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from openeta_exp.domain.counting import counted
 from openeta_exp.domain.gate import uses_repeats
 from openeta_exp.domain.identity import EpisodeId, JsonObject
-from openeta_exp.domain.manifest import Manifest, Split, other_seeds, overlap
+from openeta_exp.domain.manifest import (
+    EpisodeSpec,
+    Manifest,
+    Place,
+    Split,
+    other_seeds,
+    overlap,
+    place,
+)
 from openeta_exp.domain.pair import PairKey
+from openeta_exp.embedded.simulator.libero_suites import initial_states
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.errors import SettingsError
 from openeta_exp.settings.experiment import ExperimentSettings
 from openeta_exp.settings.manifest import ManifestSettings
+from openeta_exp.settings.world import EmbeddedSimulatorSettings
+from openeta_exp.wire.explain import show
 
 _CANARY_EPISODES = 10
 """Enough for a smoke test."""
+
+_REMEDIES = {
+    "seed": "keep one seed of each state, and take more tasks for more pairs",
+    "task": "other words make no other episode: keep one of them, or give it a seed of its own",
+    "scenario": "no session is given it: keep one of them, or give it a seed of its own",
+}
+"""What does not make another episode, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,51 +54,108 @@ def read_splits(settings: ExperimentSettings) -> Splits:
     Raises:
         SettingsError: The held-out manifest is missing, two manifests overlap, or one holds rows
             that no comparison, or not this gate, can use.
-        ManifestError: One cannot be read.
+        ManifestError: One cannot be read, or no seed is left to make a canary of.
     """
     if settings.held_out is None:
         raise SettingsError(
             "held_out: is not set; `command=iterate` needs episodes that only the gate sees: "
             "held_out.path=FILE, or e.g. `+manifest@held_out=libero_object_heldout`"
         )
-    train, held_out = settings.read_manifest(), settings.held_out.read()
+    named = {"manifest": (train := settings.read_manifest())}
     if settings.canary is not None:
-        canary = settings.canary.read()
-    else:
-        canary = other_seeds(
-            train,
-            unlike=[held_out],
-            at_least=settings.lineage.canary_episodes,
-            at_most=_CANARY_EPISODES,
-        )
-    splits = Splits(train=train, canary=canary, held_out=held_out)
-    problems: list[str] = []
-    named = {"manifest": splits.train, "canary": splits.canary, "held_out": splits.held_out}
-    for first, second in (("manifest", "canary"), ("manifest", "held_out"), ("canary", "held_out")):
-        shared = overlap(named[first], named[second])
+        named["canary"] = settings.canary.read()
+    named["held_out"] = held_out = settings.held_out.read()
+    states = _initial_states(settings, named.values())
+    problems = list(_problems(settings, named, states))
+    if problems:
+        raise SettingsError(problems)
+    canary = named.get("canary") or other_seeds(
+        train,
+        unlike=[held_out],
+        states=states,
+        at_least=settings.lineage.canary_episodes,
+        at_most=_CANARY_EPISODES,
+    )
+    return Splits(train=train, canary=canary, held_out=held_out)
+
+
+def _initial_states(
+    settings: ExperimentSettings, manifests: Iterable[Manifest]
+) -> Mapping[str, int]:
+    """See `place`. What a seed means to a simulator of others is not known here."""
+    if not isinstance(settings.simulator, EmbeddedSimulatorSettings):
+        return {}
+    return initial_states(spec.env_id for each in manifests for spec in each.episodes)
+
+
+def _problems(
+    settings: ExperimentSettings, named: Mapping[str, Manifest], states: Mapping[str, int]
+) -> Iterator[str]:
+    sections = (settings.manifest, settings.canary, settings.held_out)
+    sources = {
+        name: _source(section, name)
+        for name, section in zip(("manifest", "canary", "held_out"), sections, strict=True)
+        if section is not None
+    }
+    for first, second in itertools.combinations(named, 2):
+        shared = overlap(named[first], named[second], states=states)
         if shared:
-            problems.append(
-                f"{second}: {counted(len(shared), 'episode is', plural='episodes are')} the "
-                "same environment and seed as in "
-                f"{first}, e.g. {shared[0]}; what was trained on cannot judge"
+            (known, spec), more = shared[0], _more(len(shared))
+            yield (
+                f"{sources[second]}: row {spec.episode_id}: seed = {spec.seed}: "
+                f"{_same_as(spec, known, states, of=f' of {sources[first]}')}{more}; what was "
+                "trained on cannot judge: give one of them other seeds"
             )
     for name, split in (("manifest", Split.TRAIN), ("held_out", Split.HELD_OUT)):
         if named[name].split not in (None, split):
-            problems.append(f"{name}: is marked {named[name].split}; it must be {split}")
-    if settings.canary is not None:
-        problems += _same_rows(canary, source=_source(settings.canary, "canary"))
-    problems += _same_rows(held_out, source=_source(settings.held_out, "held_out"))
+            yield f"{name}: is marked {named[name].split}; it must be {split}"
+    if "canary" in named:
+        yield from _same_rows(named["canary"], source=sources["canary"])
+    held_out, source = named["held_out"], sources["held_out"]
+    yield from _same_rows(held_out, source=source)
+    yield from _same_places(held_out, source=source, states=states)
     if not uses_repeats(settings.gate):
-        problems += _reruns(
-            held_out, source=_source(settings.held_out, "held_out"), mode=settings.gate.mode
-        )
-    if problems:
-        raise SettingsError(problems)
-    return splits
+        yield from _reruns(held_out, source=source, mode=settings.gate.mode)
 
 
 def _source(settings: ManifestSettings, field: str) -> str:
     return f"{field}.episodes" if settings.path is None else f"{field}.path = {settings.path}"
+
+
+def _same_as(
+    spec: EpisodeSpec, known: EpisodeSpec, states: Mapping[str, int], *, of: str = ""
+) -> str:
+    if spec.seed == known.seed:
+        return f"is the same environment and seed as row {known.episode_id}{of}"
+    return (
+        f"starts from the same state as row {known.episode_id}{of}, seed = {known.seed}, because "
+        f"{spec.env_id} has {states[spec.env_id]} initial states and takes the seed modulo that"
+    )
+
+
+def _more(rows: int) -> str:
+    return "" if rows == 1 else f" ({rows} such rows)"
+
+
+def _same_places(manifest: Manifest, *, source: str, states: Mapping[str, int]) -> Iterator[str]:
+    """Rows that would pass for other episodes than they are, by a seed or by words.
+
+    Whatever the gate: one that can use reruns knows them by their `repeat`.
+    """
+    first: dict[Place, EpisodeSpec] = {}
+    alike: dict[str, list[tuple[EpisodeSpec, EpisodeSpec]]] = {}
+    for spec in manifest.episodes:
+        known = first.setdefault(place(spec, states), spec)
+        for field in _REMEDIES:
+            if getattr(spec, field) != getattr(known, field):
+                alike.setdefault(field, []).append((spec, known))
+                break
+    for field, rows in alike.items():
+        spec, known = rows[0]
+        yield (
+            f"{source}: row {spec.episode_id}: {field} = {show(getattr(spec, field))}: "
+            f"{_same_as(spec, known, states)}{_more(len(rows))}; {_REMEDIES[field]}"
+        )
 
 
 def _same_rows(manifest: Manifest, *, source: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -15,6 +16,8 @@ from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.identity import Digest, EpisodeId, JsonObject
 from openeta_exp.domain.record import Record, digest
 from openeta_exp.errors import ManifestError
+
+_PADDED = re.compile(r"(openeta/libero_.+_task)0+([0-9]+-v0)")
 
 
 class Split(StrEnum):
@@ -95,23 +98,45 @@ class Manifest(Record):
         return Manifest(episodes=tuple(known[each] for each in wanted), split=self.split)
 
 
-def overlap(first: Manifest, second: Manifest) -> tuple[tuple[EpisodeId, EpisodeId], ...]:
-    """Pairs of episodes that are the same environment, seed and scenario in both manifests."""
-    places = {_place(spec): spec.episode_id for spec in first.episodes}
+def canonical_env_id(env_id: str) -> str:
+    """The one spelling of an env id: LIBERO's tasks are numbered without leading zeros."""
+    padded = _PADDED.fullmatch(env_id)
+    return env_id if padded is None else padded[1] + padded[2]
+
+
+Place = tuple[str, int]
+"""Environment and initial state."""
+
+
+def place(spec: EpisodeSpec, states: Mapping[str, int]) -> Place:
+    """What an episode of a session starts from, whatever its goal is called and whichever seed
+    selects it. The scenario is no part of it: only adapters of catalogs are given one.
+
+    Args:
+        states: By env id, how many initial states there are where the seed modulo their number
+            selects one. Every seed of any other environment is taken for a state of its own.
+    """
+    count = states.get(spec.env_id)
+    return spec.env_id, spec.seed if count is None else spec.seed % count
+
+
+def overlap(
+    first: Manifest, second: Manifest, *, states: Mapping[str, int]
+) -> tuple[tuple[EpisodeSpec, EpisodeSpec], ...]:
+    """Pairs of episodes that start from the same place in both manifests; see `place`."""
+    places = {place(spec, states): spec for spec in first.episodes}
     return tuple(
-        (places[_place(spec)], spec.episode_id)
-        for spec in second.episodes
-        if _place(spec) in places
+        (places[at], spec) for spec in second.episodes if (at := place(spec, states)) in places
     )
 
 
-def _place(spec: EpisodeSpec) -> tuple[str, int, str]:
-    """What an episode starts from, whatever its goal is called."""
-    return spec.env_id, spec.seed, digest(spec.scenario)
-
-
 def other_seeds(
-    like: Manifest, *, unlike: Sequence[Manifest], at_least: int, at_most: int
+    like: Manifest,
+    *,
+    unlike: Sequence[Manifest],
+    states: Mapping[str, int],
+    at_least: int,
+    at_most: int,
 ) -> Manifest:
     """A canary without a manifest of its own: the tasks of `like` at seeds that nobody uses.
 
@@ -119,15 +144,27 @@ def other_seeds(
 
     Args:
         unlike: Manifests whose seeds are taken, besides those of `like`.
+        states: See `place`: a seed is taken if another one that selects its state is.
+
+    Raises:
+        ManifestError: An environment has no initial state left.
     """
-    taken = {(spec.env_id, spec.seed) for each in (like, *unlike) for spec in each.episodes}
+    taken = {place(spec, states) for each in (like, *unlike) for spec in each.episodes}
     tasks: dict[tuple[str, str, str], EpisodeSpec] = {}
     for spec in like.episodes:
         tasks.setdefault((spec.env_id, spec.task, digest(spec.scenario)), spec)
     wanted = max(at_least, min(len(tasks), at_most))
     chosen: list[EpisodeSpec] = []
     for spec in itertools.islice(itertools.cycle(tasks.values()), wanted):
-        seed = next(each for each in itertools.count() if (spec.env_id, each) not in taken)
+        count = states.get(spec.env_id)
+        seeds = itertools.count() if count is None else range(count)
+        seed = next((each for each in seeds if (spec.env_id, each) not in taken), None)
+        if seed is None:
+            raise ManifestError(
+                f"canary: is not set, and each of the {count} initial states of {spec.env_id} is "
+                "in use by another split; leave one out there, or name the canary: "
+                "canary.path=FILE"
+            )
         taken.add((spec.env_id, seed))
         name = EpisodeId(f"canary-{len(chosen)}-{spec.episode_id}")
         chosen.append(spec.model_copy(update={"episode_id": name, "seed": seed}))

@@ -50,9 +50,15 @@ def pairs_wanted(gate: Gate) -> int:
 
 
 def draw_canary(plan: LineagePlan, *, turn: int) -> Draw:
-    """The canary's episodes under a repeat index of their own, so that both arms are fresh."""
+    """The canary's episodes under a repeat index of their own, so that both arms are fresh.
+
+    Args:
+        turn: Which canary, from 1. No two share a repeat of an episode.
+    """
+    episodes = plan.canary.episodes
+    repeats = 1 + max(spec.repeat for spec in episodes)
     specs = tuple(
-        spec.model_copy(update={"repeat": spec.repeat + turn}) for spec in plan.canary.episodes
+        spec.model_copy(update={"repeat": spec.repeat + turn * repeats}) for spec in episodes
     )
     schedule = interleave([pair_key(spec) for spec in specs], salt=f"{plan.experiment_id}-{turn}")
     return Draw(schedule=schedule, specs=specs, exhausted=False)

@@ -19,12 +19,13 @@ from pydantic import (
     JsonValue,
     StringConstraints,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.identity import Digest, EpisodeId, JsonObject
-from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Split, canonical_env_id
 from openeta_exp.errors import ManifestError
 from openeta_exp.wire.document import DocumentError, read_document
 from openeta_exp.wire.explain import nearest, printable, sentence, show
@@ -92,6 +93,14 @@ class _Row(BaseModel):
     max_total_tokens: int = Field(default=Budget().max_total_tokens, ge=1, le=_MAX_COUNT)
     scenario: JsonObject = Field(default_factory=dict)
     metadata: JsonObject = Field(default_factory=dict)
+
+    @field_validator("env_id")
+    @classmethod
+    def _has_one_spelling(cls, env_id: str) -> str:
+        # An environment under two names would pass for two environments.
+        if (spelling := canonical_env_id(env_id)) != env_id:
+            raise ValueError(f"must be written {spelling}")
+        return env_id
 
     @model_validator(mode="after")
     def _names_its_seeds_once(self) -> Self:

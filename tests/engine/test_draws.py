@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from openeta_exp.domain.pair import PairKey
 from openeta_exp.engine.draws import (
     Draw,
     HeldOutPool,
+    draw_canary,
     draw_confirmation,
     draw_held_out,
     draw_train_side,
@@ -158,3 +160,29 @@ def test_an_agent_is_compared_with_itself_also_on_rows_that_are_alike() -> None:
     assert sorted(spec.repeat - 10_000 for spec in draw.specs if spec.seed == first.seed) == [
         *range(7)
     ]
+
+
+@pytest.mark.parametrize("repeats", [(0,), (0, 1, 2, 3), (0, 5), (2,)])
+def test_no_canary_runs_a_repeat_that_an_earlier_one_has_run(repeats: tuple[int, ...]) -> None:
+    planned = plan(generations=4)
+    rows = [
+        spec.model_copy(update={"episode_id": EpisodeId(f"{spec.episode_id}.{at}"), "repeat": at})
+        for spec in planned.canary.episodes
+        for at in repeats
+    ]
+    planned = replace(planned, canary=Manifest(episodes=tuple(rows)))
+
+    turns = range(1, 1 + planned.comparisons)
+    keys = [pair_key(spec) for turn in turns for spec in draw_canary(planned, turn=turn).specs]
+
+    assert len(keys) == planned.comparisons * len(rows)
+    assert len(set(keys)) == len(keys)
+
+
+def test_canaries_without_repeats_count_them_from_one() -> None:
+    """As journals of earlier versions have it."""
+    drawn_repeats = [
+        {spec.repeat for spec in draw_canary(plan(), turn=turn).specs} for turn in (1, 2, 3)
+    ]
+
+    assert drawn_repeats == [{1}, {2}, {3}]

@@ -166,6 +166,17 @@ def test_metadata_cannot_steer_the_host_and_the_setting_is_named(key: str, setti
     assert setting in found
 
 
+def test_an_environment_has_no_second_spelling() -> None:
+    padded = "openeta/libero_libero_object_task00-v0"
+
+    assert problems({"defaults": {"env_id": padded}, "episodes": [ROW, {**ROW, "env_id": padded}]})[
+        -1
+    ] == (
+        f"m.json: episodes[1] (episode-001): env_id = '{padded}': must be written "
+        "openeta/libero_libero_object_task0-v0"
+    )
+
+
 def test_ids_must_differ_including_generated_ones() -> None:
     (found,) = problems([ROW, {**ROW, "episode_id": " episode-000 "}])
 

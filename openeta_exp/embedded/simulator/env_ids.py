@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-_LIBERO = re.compile(r"openeta/libero_(?P<suite>[a-z0-9_.]+)_task(?P<index>\d+)-v0")
+from openeta_exp.domain.manifest import canonical_env_id
+
+_LIBERO = re.compile(r"openeta/libero_(?P<suite>[a-z0-9_.]+)_task(?P<index>[0-9]+)-v0")
 _TABLETOP = re.compile(r"openeta/tabletop_(?P<slug>[a-z0-9_]+)-v0")
 
 
@@ -49,7 +51,9 @@ EnvId = LiberoId | TabletopId
 
 
 def parse_env_id(text: str) -> EnvId:
-    """Raises: ValueError: If the text is no env id of an embedded backend."""
+    """Raises: ValueError: If the text is no env id of an embedded backend, or not its spelling."""
+    if (spelling := canonical_env_id(text)) != text:
+        raise ValueError(f"{text!r} is no environment; did you mean {spelling}?")
     if match := _LIBERO.fullmatch(text):
         return LiberoId(match["suite"], int(match["index"]))
     if match := _TABLETOP.fullmatch(text):

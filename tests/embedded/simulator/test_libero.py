@@ -19,6 +19,7 @@ from openeta_exp.embedded.simulator.arguments import (
     ResetEnv,
 )
 from openeta_exp.embedded.simulator.gl import Gl, environment_with
+from openeta_exp.embedded.simulator.libero_suites import initial_states
 from openeta_exp.embedded.simulator.mcp_server import build_server
 from openeta_exp.embedded.simulator.rendering_quality import Quality
 from openeta_exp.embedded.simulator.replies import (
@@ -174,3 +175,29 @@ async def test_every_suite_with_files_is_listed(service: SimulatorService) -> No
     assert len(tasks) == 10
     assert "openeta/libero_libero_90_task89-v0" in ids
     assert "openeta/libero_libero_10_task9-v0" in ids
+
+
+@pytest.mark.libero
+async def test_seeds_a_number_of_initial_states_apart_start_from_one_state(
+    service: SimulatorService,
+) -> None:
+    counts = initial_states([SOUP, "openeta/tabletop_pick_can_basket-v0", SOUP.replace("0", "99")])
+    assert counts == {SOUP: 50}
+    created = await service.create_env(CreateEnv(env_id=SOUP, cameras=()))
+
+    digests = [
+        Observation.from_json(
+            await service.reset_env(ResetEnv(handle=created.handle, seed=seed))
+        ).metadata.state_digest
+        for seed in (3, 3 + counts[SOUP], 4)
+    ]
+
+    await service.close_env(CloseEnv(handle=created.handle))
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.libero
+def test_some_suites_have_fewer_initial_states() -> None:
+    assert initial_states(["openeta/libero_libero_goal_with_green_mug_task0-v0"]) == {
+        "openeta/libero_libero_goal_with_green_mug_task0-v0": 10
+    }

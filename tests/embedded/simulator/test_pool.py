@@ -85,3 +85,9 @@ def test_an_env_id_is_read_back_from_its_text(env_id: EnvId) -> None:
 def test_other_texts_are_no_env_ids(text: str) -> None:
     with pytest.raises(ValueError, match="is not openeta/"):
         parse_env_id(text)
+
+
+@pytest.mark.parametrize("number", ["00", "007", "\N{ARABIC-INDIC DIGIT SEVEN}"])
+def test_an_env_id_has_no_second_spelling(number: str) -> None:
+    with pytest.raises(ValueError, match=r"is no environment|is not openeta/"):
+        parse_env_id(f"openeta/libero_libero_object_task{number}-v0")

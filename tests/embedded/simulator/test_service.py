@@ -138,6 +138,10 @@ async def test_observing_before_the_first_reset_is_refused(service: SimulatorSer
     [
         ("openeta/metaworld_reach-v0", "is not openeta/libero_"),
         ("openeta/tabletop_fly-v0", "no tabletop task 'fly'"),
+        (
+            "openeta/libero_libero_object_task00-v0",
+            "no environment; did you mean openeta/libero_libero_object_task0-v0",
+        ),
         ("openeta/libero_libero_object_task99-v0", "no files for task 99|not installed"),
     ],
 )
