@@ -21,10 +21,14 @@ def environment_processes(manifest: Manifest, concurrency: int, *, take_turns: b
     tasks take turns, and a process kept warm for each task, memory allowing, is never rebuilt.
     """
     tasks = len({spec.env_id for spec in manifest.episodes}) if take_turns else 0
-    libero = any("libero" in spec.env_id for spec in manifest.episodes)
-    each = _LIBERO_PROCESS_BYTES if libero else _TABLETOP_PROCESS_BYTES
+    each = _LIBERO_PROCESS_BYTES if uses_libero(manifest) else _TABLETOP_PROCESS_BYTES
     fitting = max(1, int(_free_bytes() * _SHARE / each))
     return max(1, min(max(tasks, concurrency), fitting, 32))
+
+
+def uses_libero(manifest: Manifest) -> bool:
+    """Whether an environment of it is one of LIBERO's and needs its software."""
+    return any("libero" in spec.env_id for spec in manifest.episodes)
 
 
 def _free_bytes() -> float:
