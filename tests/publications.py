@@ -6,7 +6,7 @@ from openeta_exp.domain.artifact import Artifact
 from openeta_exp.domain.candidate import Promotion
 from openeta_exp.domain.gate import SequentialGate, Terms
 from openeta_exp.domain.identity import Digest
-from openeta_exp.domain.publication import Publication
+from openeta_exp.domain.publication import Publication, meaning_of
 from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.statistics.gate import judge
 from tests.generations import strategy
@@ -27,6 +27,7 @@ def publication(
     return Publication(
         artifact=artifact,
         replaces=None if over is None else over.content_digest,
+        replaces_meaning=None if over is None else meaning_of(over),
         experiment_id=experiment_id,
         promotion=Promotion(
             generation=0,

@@ -23,7 +23,7 @@ from openeta_exp.assembly.tracking import open_tracker
 from openeta_exp.assembly.world import World, baseline_tree, is_scripted, open_world
 from openeta_exp.domain.artifact import ArtifactTree
 from openeta_exp.domain.episode import EpisodeOutcome
-from openeta_exp.domain.event import BatchStarted, Event
+from openeta_exp.domain.event import BatchStarted, Event, Published
 from openeta_exp.domain.gate import GateTiers, NoRegressionGate, Terms
 from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.domain.manifest import EpisodeSpec
@@ -72,8 +72,13 @@ def iterate(settings: ExperimentSettings) -> int:
             result = anyio.run(partial(_iterate, settings, splits, plan, store, meter, console))
         except* SpendingCapError:
             console.note(meter.refusal)
+        receipts = {
+            event.comparison_id: event.receipt
+            for _, event in store.journal.events()
+            if isinstance(event, Published)
+        }
     if result is not None:
-        console.show(lineage_view(result))
+        console.show(lineage_view(result, receipts))
     return 0
 
 

@@ -40,6 +40,8 @@ class Publication(Record):
     artifact: Artifact
     replaces: Digest | None
     """Content of the artifact that it was compared with; None if it had no predecessor."""
+    replaces_meaning: Digest | None = None
+    """`meaning_of` that artifact; None too where an earlier version has published."""
     experiment_id: str
     promotion: Promotion
     verdict: GateVerdict
@@ -170,6 +172,20 @@ def family_of(artifact: Artifact) -> str:
             return parse_strategy(artifact.text, source=artifact.name).strategy_family_id
 
 
+def meaning_of(artifact: Artifact) -> Digest:
+    """What an artifact says, whichever experiment wrote it down: without a strategy's provenance.
+
+    Raises:
+        ArtifactError: It is a grasp strategy that does not parse.
+    """
+    match artifact.kind:
+        case ArtifactKind.SKILL:
+            return artifact.content_digest
+        case ArtifactKind.GRASP_STRATEGY:
+            strategy = parse_strategy(artifact.text, source=artifact.name)
+            return strategy.model_copy(update={"provenance": {}}).semantic_digest
+
+
 def shelf(history: Iterable[AliasMove], *, kind: ArtifactKind, family: str) -> Shelf:
     """Add up the moves of one family, oldest first."""
     pointing: dict[Alias, Digest | None] = {}
@@ -194,18 +210,23 @@ def shelf(history: Iterable[AliasMove], *, kind: ArtifactKind, family: str) -> S
 
 
 def admit(
-    publication: Publication, *, now: Shelf, names: Mapping[str, Digest], at_s: float
+    publication: Publication, *, now: Shelf, entries: Mapping[str, RegistryEntry], at_s: float
 ) -> Ruling:
     """Decide about a publication.
 
     The validated alias moves only if it still points to what the artifact was compared with, or
-    to nothing: a win over something else is no win over what is in use.
+    to nothing: a win over something else is no win over what is in use. An artifact that another
+    experiment has published before in the same meaning is that entry, and no other content.
 
     Args:
-        names: Content by name of every entry of the artifact's kind.
+        entries: Every entry of the artifact's kind by name.
     """
-    artifact, mine = publication.artifact, publication.artifact.content_digest
-    owner = names.get(artifact.name, mine)
+    artifact = publication.artifact
+    owner = entries.get(artifact.name)
+    mine = (artifact if owner is None else owner.artifact).content_digest
+    already = ""
+    if owner is not None and owner.publication.experiment_id != publication.experiment_id:
+        already = f"already published by experiment {owner.publication.experiment_id}; "
 
     def ruling(standing: Standing, sentence: str, *moves: AliasMove) -> Ruling:
         receipt = Receipt(
@@ -217,35 +238,52 @@ def admit(
         )
         return Ruling(receipt=receipt, moves=tuple(_signed(each, publication) for each in moves))
 
-    if owner != mine:
+    if owner is not None and meaning_of(owner.artifact) != meaning_of(artifact):
         return ruling(
             Standing.CONFLICT,
-            f"not published: the name belongs to other content ({owner[:_SHORT]}, this is "
-            f"{mine[:_SHORT]}); give the revision another id",
+            f"not published: the name belongs to other content ({mine[:_SHORT]} of experiment "
+            f"{owner.publication.experiment_id}, this is {artifact.content_digest[:_SHORT]}); "
+            "give the revision another id",
         )
     if mine in now.rolled_back:
         return ruling(
-            Standing.ROLLED_BACK, "not activated: this very content was rolled back before"
+            Standing.ROLLED_BACK,
+            f"{already}not activated: this very content was rolled back before",
         )
     if mine == now.validated:
-        return ruling(Standing.VALIDATED, f"is the validated {now.family}")
+        return ruling(Standing.VALIDATED, f"{already}is the validated {now.family}")
     if mine in now.validated_before:
-        return ruling(Standing.SUPERSEDED, "was validated before and another has taken its place")
+        return ruling(
+            Standing.SUPERSEDED,
+            f"{already}was validated before and another has taken its place",
+        )
     reason = ", ".join(publication.promotion.reasons)
-    if now.validated in (None, publication.replaces):
+    if _beats_the_validated(publication, now, entries):
         moves = [now.move(Alias.VALIDATED, mine, reason=reason, at_s=at_s)]
         if now.candidate == mine:
             moves.append(now.move(Alias.CANDIDATE, None, reason="validated", at_s=at_s))
-        return ruling(Standing.VALIDATED, f"is now the validated {now.family}", *moves)
+        return ruling(Standing.VALIDATED, f"{already}is now the validated {now.family}", *moves)
     assert now.validated is not None, "None is dealt with above"
     explained = (
-        f"published as a candidate: the validated {now.family} is {now.validated[:_SHORT]}, which "
-        "it was not compared with"
+        f"{already or 'published as '}a candidate: the validated {now.family} is "
+        f"{now.validated[:_SHORT]}, which it was not compared with"
     )
     if mine == now.candidate:
         return ruling(Standing.CANDIDATE, explained)
     move = now.move(Alias.CANDIDATE, mine, reason=reason, at_s=at_s)
     return ruling(Standing.CANDIDATE, explained, move)
+
+
+def _beats_the_validated(
+    publication: Publication, now: Shelf, entries: Mapping[str, RegistryEntry]
+) -> bool:
+    if now.validated in (None, publication.replaces):
+        return True
+    return any(
+        entry.content_digest == now.validated
+        and meaning_of(entry.artifact) == publication.replaces_meaning
+        for entry in entries.values()
+    )
 
 
 def withdraw(artifact: Artifact, *, now: Shelf, reason: str, at_s: float) -> Ruling:

@@ -10,7 +10,7 @@ from openeta_exp.domain.artifact import ArtifactKind, ArtifactTree
 from openeta_exp.domain.candidate import Candidate, Promotion
 from openeta_exp.domain.event import Published
 from openeta_exp.domain.gate import Tier
-from openeta_exp.domain.publication import Publication
+from openeta_exp.domain.publication import Publication, meaning_of
 from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.engine.lineage_plan import LineagePlan
 from openeta_exp.ports.clock import Clock
@@ -44,6 +44,7 @@ async def publish(
     publication = Publication(
         artifact=artifact,
         replaces=None if before is None else before.content_digest,
+        replaces_meaning=None if before is None else meaning_of(before),
         experiment_id=plan.experiment_id,
         promotion=promotion,
         verdict=verdict,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -22,6 +24,7 @@ from openeta_exp.domain.event import (
 )
 from openeta_exp.domain.generation import ExperimentResult, LaneResult
 from openeta_exp.domain.lineage_story import estimate
+from openeta_exp.domain.publication import Receipt
 from openeta_exp.domain.verdict import GateVerdict
 
 _DIGEST = 8
@@ -82,8 +85,12 @@ def _effort(effort: Effort) -> str:
     return f"; it took {effort}" if effort.episodes else ""
 
 
-def lineage_view(result: ExperimentResult) -> RenderableType:
-    """Table by generation and lane, the confirmation, and the cost."""
+def lineage_view(result: ExperimentResult, receipts: Mapping[str, Receipt]) -> RenderableType:
+    """Table by generation and lane, what was published, the confirmation, and the cost.
+
+    Args:
+        receipts: What a shared registry answered, by the comparison that was won.
+    """
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     table.add_column("generation")
     table.add_column("train", justify="right")
@@ -113,6 +120,12 @@ def lineage_view(result: ExperimentResult) -> RenderableType:
         Text(
             f"baseline {result.first_digest[:_DIGEST]} -> {result.last_digest[:_DIGEST]}, "
             f"{promotions}"
+        ),
+        *(
+            Text(f"registry: {receipts[promotion.comparison_id].sentence}")
+            for generation in result.generations
+            for promotion in generation.promotions
+            if promotion.comparison_id in receipts
         ),
         Text(_confirmation(result)),
         Text(_cost(result), style="dim"),

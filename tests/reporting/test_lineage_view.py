@@ -6,17 +6,21 @@ import io
 
 import pytest
 
+from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
+from openeta_exp.domain.event import Event, Published
 from openeta_exp.domain.generation import ExperimentResult
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.lineage_view import lineage_view
-from tests.generations import lineage
+from tests.generations import lineage, strategy
+from tests.publications import publication
 
 pytestmark = pytest.mark.anyio
 
 
-def shown(result: ExperimentResult) -> str:
+def shown(result: ExperimentResult, *events: Event) -> str:
     out = io.StringIO()
-    Console(out=out, err=out).show(lineage_view(result))
+    receipts = {each.comparison_id: each.receipt for each in events if isinstance(each, Published)}
+    Console(out=out, err=out).show(lineage_view(result, receipts))
     return " ".join(out.getvalue().split())
 
 
@@ -40,3 +44,17 @@ async def test_one_generation_and_one_promotion_are_not_told_as_many() -> None:
 
     assert "exp: 1 generation " in text
     assert ", 1 promotion " in text
+
+
+async def test_a_promotion_says_whether_it_was_published() -> None:
+    shared, refused = MemoryRegistry(), MemoryRegistry()
+    taken = strategy(16, revision=2)
+    refused.publish(
+        publication(taken.model_copy(update={"text": taken.text.replace("Close", "Shut")})),
+        at_s=1.0,
+    )
+
+    result, events = await lineage(16, registry=shared)
+    assert "registry: grip.r2.16: is now the validated grip" in shown(result, *events)
+    result, events = await lineage(16, registry=refused)
+    assert "registry: grip.r2.16: not published: the name belongs to" in shown(result, *events)

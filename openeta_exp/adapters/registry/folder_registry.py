@@ -76,14 +76,14 @@ class FolderRegistry:
     def publish(self, publication: Publication, *, at_s: float) -> Receipt:
         kind, family = publication.artifact.kind, publication.family
         with self._locked():
-            moves = self._moves()
+            moves, named = self._moves(), self._named(kind)
             ruling = admit(
                 publication,
                 now=shelf(moves, kind=kind, family=family),
-                names={name: entry.content_digest for name, entry in self._named(kind).items()},
+                entries=named,
                 at_s=at_s,
             )
-            if ruling.moves:
+            if ruling.moves and publication.artifact.name not in named:
                 self._keep(RegistryEntry(publication=publication, published_at_s=at_s))
             self._record(moves, ruling)
         return ruling.receipt

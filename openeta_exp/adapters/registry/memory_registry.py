@@ -31,15 +31,16 @@ class MemoryRegistry:
     def publish(self, publication: Publication, *, at_s: float) -> Receipt:
         artifact = publication.artifact
         with self._lock:
+            named = self._named(artifact.kind)
             ruling = admit(
                 publication,
                 now=shelf(self._history, kind=artifact.kind, family=publication.family),
-                names=self._names(artifact.kind),
+                entries=named,
                 at_s=at_s,
             )
-            if ruling.moves:
+            if ruling.moves and artifact.name not in named:
                 entry = RegistryEntry(publication=publication, published_at_s=at_s)
-                self._entries.setdefault(entry.content_digest, entry)
+                self._entries[entry.content_digest] = entry
             self._history += ruling.moves
         return ruling.receipt
 
@@ -47,10 +48,10 @@ class MemoryRegistry:
         with self._lock:
             if not self._history:
                 raise nothing_published("memory")
-            names = self._names(kind)
-            if name not in names:
-                raise unknown_name(name, names)
-            artifact = self._entries[names[name]].artifact
+            named = self._named(kind)
+            if name not in named:
+                raise unknown_name(name, named)
+            artifact = named[name].artifact
             ruling = withdraw(
                 artifact,
                 now=shelf(self._history, kind=kind, family=family_of(artifact)),
@@ -76,9 +77,9 @@ class MemoryRegistry:
         with self._lock:
             return tuple(self._history)
 
-    def _names(self, kind: ArtifactKind) -> dict[str, Digest]:
+    def _named(self, kind: ArtifactKind) -> dict[str, RegistryEntry]:
         return {
-            entry.artifact.name: digest
-            for digest, entry in self._entries.items()
+            entry.artifact.name: entry
+            for entry in self._entries.values()
             if entry.artifact.kind is kind
         }

@@ -12,6 +12,7 @@ from openeta_exp.adapters.registry.folder_registry import FolderRegistry
 from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
 from openeta_exp.adapters.store.atomic import write_atomically
 from openeta_exp.domain.artifact import Artifact, ArtifactKind
+from openeta_exp.domain.grasp_strategy import parse_strategy, render_strategy
 from openeta_exp.domain.publication import Alias, Standing
 from openeta_exp.errors import ArtifactError, SettingsError
 from openeta_exp.ports.registry import Registry
@@ -102,6 +103,73 @@ def test_a_name_that_belongs_to_other_content_is_a_conflict_in_one_sentence(
     assert receipt.sentence.startswith(f"{FIRST.name}: not published: the name belongs to other")
     assert registry.validated().artifacts == (FIRST,)
     assert len(registry.history()) == 1
+
+
+def of_another_experiment(artifact: Artifact) -> Artifact:
+    """The same parameters, as another experiment has written them down."""
+    written = parse_strategy(artifact.text, source=artifact.name).model_copy(
+        update={"provenance": {"experiment_id": "other", "rationale": "solved 19 of 20 episodes"}}
+    )
+    return artifact.model_copy(update={"text": render_strategy(written)})
+
+
+def test_what_another_experiment_has_published_already_is_said_to_be_published(
+    open_registry: Open,
+) -> None:
+    registry = open_registry()
+    registry.publish(publication(FIRST), at_s=1.0)
+    twin = of_another_experiment(FIRST)
+    receipt = open_registry().publish(publication(twin, experiment_id="other"), at_s=2.0)
+
+    assert receipt.standing is Standing.VALIDATED
+    assert receipt.content_digest == FIRST.content_digest != twin.content_digest
+    assert receipt.sentence == (
+        f"{FIRST.name}: already published by experiment exp; is the validated grip"
+    )
+    assert registry.validated().artifacts == (FIRST,)
+    assert len(registry.history()) == 1
+
+
+def test_a_win_over_another_experiments_copy_of_what_is_validated_takes_its_place(
+    open_registry: Open,
+) -> None:
+    registry = open_registry()
+    registry.publish(publication(FIRST), at_s=1.0)
+    receipt = registry.publish(
+        publication(SECOND, over=of_another_experiment(FIRST), experiment_id="other"), at_s=2.0
+    )
+
+    assert receipt.standing is Standing.VALIDATED
+    assert validated(registry) == [SECOND.name]
+
+
+def test_a_candidate_becomes_validated_by_the_win_of_another_experiments_copy(
+    open_registry: Open,
+) -> None:
+    registry = open_registry()
+    registry.publish(publication(FIRST), at_s=1.0)
+    registry.publish(publication(SECOND, over=THIRD), at_s=2.0)
+    receipt = registry.publish(
+        publication(of_another_experiment(SECOND), over=FIRST, experiment_id="other"), at_s=3.0
+    )
+
+    assert receipt.standing is Standing.VALIDATED
+    assert registry.validated().artifacts == (SECOND,)
+    assert open_registry().roll_back(KIND, SECOND.name, reason="slow", at_s=4.0).content_digest == (
+        SECOND.content_digest
+    )
+
+
+def test_a_copy_of_what_was_rolled_back_is_not_activated(open_registry: Open) -> None:
+    registry = open_registry()
+    registry.publish(publication(FIRST), at_s=1.0)
+    registry.roll_back(KIND, FIRST.name, reason="drops cups", at_s=2.0)
+    twin = of_another_experiment(FIRST)
+
+    assert registry.publish(publication(twin, experiment_id="other"), at_s=3.0).standing is (
+        Standing.ROLLED_BACK
+    )
+    assert validated(registry) == []
 
 
 def test_a_rollback_brings_back_what_was_validated_before(open_registry: Open) -> None:
