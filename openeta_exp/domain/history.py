@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from openeta_exp.domain.episode import EpisodeOutcome, EpisodeResult
+from openeta_exp.domain.episode import EpisodeFailure, EpisodeOutcome, EpisodeResult
 from openeta_exp.domain.event import (
     AuthorAnswered,
     BatchEnded,
@@ -35,10 +35,12 @@ class BatchHistory:
         first_started_s: Unix time of the first run. With id and arm it names the batch, also
             where several journals are shown together.
         outcomes: By episode digest; verdicts of earlier batches that are reused come first.
+        runs_of: The run each outcome is of, from 1; not for what is reused.
         reused: How many of those there were when the batch first began.
         running: Episodes that have begun and not ended, with their Unix time of beginning.
         ended: The end of the latest run; None while it runs, or if it was killed.
         runs: How often the batch was started.
+        ends: By run, of those that reached their end.
         duration_s: Wall clock of all runs that reached their end.
         provider: Model calls of these runs; None if none of them counted any. What an episode
             took that went on after an answer is in its usage alone.
@@ -47,12 +49,27 @@ class BatchHistory:
     started: BatchStarted
     first_started_s: float
     outcomes: dict[Digest, EpisodeOutcome] = field(default_factory=dict)
+    runs_of: dict[Digest, int] = field(default_factory=dict)
     reused: int = 0
     running: dict[str, float] = field(default_factory=dict)
     ended: BatchEnded | None = None
     runs: int = 0
+    ends: dict[int, BatchEnded] = field(default_factory=dict)
     duration_s: float = 0.0
     provider: ProviderMetrics | None = None
+
+    def ends_that_count(self) -> tuple[BatchEnded, ...]:
+        """Of the latest run, and of those that an outcome of its manifest is of.
+
+        A run whose outcomes were all replaced, because they were run afresh or with other limits,
+        took nothing for what is known now.
+        """
+        counting = {self.runs} | {
+            self.runs_of[spec.content_digest]
+            for spec in self.started.manifest.episodes
+            if spec.content_digest in self.runs_of
+        }
+        return tuple(end for run, end in self.ends.items() if run in counting)
 
 
 class History:
@@ -122,7 +139,7 @@ class History:
                 batch.running.pop(outcome.episode_id, None)
                 self._keep(batch, outcome)
             case BatchEnded():
-                batch.ended = event
+                batch.ended = batch.ends[batch.runs] = event
                 batch.duration_s += event.duration_s
                 if event.provider is not None:
                     before = batch.provider
@@ -132,9 +149,12 @@ class History:
 
     def _keep(self, batch: BatchHistory, outcome: EpisodeOutcome) -> None:
         # A verdict outlasts a later breakage.
+        if isinstance(outcome, EpisodeFailure) and isinstance(
+            batch.outcomes.get(outcome.spec_digest), EpisodeResult
+        ):
+            return
+        batch.outcomes[outcome.spec_digest] = outcome
+        batch.runs_of[outcome.spec_digest] = batch.runs
         if isinstance(outcome, EpisodeResult):
-            batch.outcomes[outcome.spec_digest] = outcome
             verdicts = self._verdicts.setdefault(outcome.arm_digest, {})
             verdicts[outcome.spec_digest] = outcome
-        elif not isinstance(batch.outcomes.get(outcome.spec_digest), EpisodeResult):
-            batch.outcomes[outcome.spec_digest] = outcome

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import reduce
+from operator import add
 from typing import Literal, assert_never
 
 from rich import box
@@ -88,7 +90,8 @@ class Inspection(Record):
     journal: str
     event_count: int
     tokens: int = 0
-    """Of every attempt that has ended, and of authors and reviewers."""
+    """Of every attempt that has ended, and of authors and reviewers; what was cut short is in the
+    account of `money` alone."""
     lineages: tuple[InspectedLineage, ...] = ()
     batches: tuple[InspectedBatch, ...]
 
@@ -130,7 +133,10 @@ def inspect_view(inspection: Inspection, *, batch_id: str | None = None) -> Rend
     """
     facts = counted(inspection.event_count, "fact")
     if inspection.tokens:
-        facts += f", {counted(inspection.tokens, 'token')} in all attempts that have ended"
+        facts += (
+            f", {counted(inspection.tokens, 'token')} in all attempts that have ended, without "
+            "those that were cut short"
+        )
     title = Text(f"{inspection.journal}: {facts}", no_wrap=True, overflow="ignore")
     if not inspection.batches:
         return Group(title, Text("no batch has begun"))
@@ -160,6 +166,8 @@ def _inspected(batch: BatchHistory, *, stops_early: bool) -> InspectedBatch:
         run = tuple(spec for spec in manifest.episodes if spec.content_digest in batch.outcomes)
         manifest = manifest.model_copy(update={"episodes": run or manifest.episodes})
     rows = in_manifest_order(manifest, outcomes)
+    ends = batch.ends_that_count()
+    calls = [end.provider for end in ends if end.provider is not None]
     return InspectedBatch(
         batch_id=started.batch_id,
         experiment_id=started.experiment_id,
@@ -175,9 +183,9 @@ def _inspected(batch: BatchHistory, *, stops_early: bool) -> InspectedBatch:
             manifest,
             outcomes,
             interval=clustered_wilson,
-            duration_s=batch.duration_s,
+            duration_s=sum(end.duration_s for end in ends),
             interrupted=state is BatchState.INTERRUPTED,
-            provider=batch.provider,
+            provider=reduce(add, calls) if calls else None,
         ),
         outcomes=tuple(outcome for _, outcome in rows if outcome is not None),
         unfinished_episode_ids=tuple(spec.episode_id for spec, found in rows if found is None),

@@ -168,7 +168,10 @@ def _confirmation(result: ExperimentResult) -> str:
 def _cost(result: ExperimentResult) -> str:
     price = "price not known" if result.price_usd is None else f"${result.price_usd:,.2f}"
     cut = f" ({result.tokens_cut_short:,} of them cut short)" if result.tokens_cut_short else ""
-    said = f"{result.wall_s / 60:.1f} min, {counted(result.tokens, 'token')}{cut}, {price}"
+    said = (
+        f"{result.wall_s / 60:.1f} min in this run; {counted(result.tokens, 'token')} in all{cut}, "
+        f"{price}"
+    )
     if result.tokens_unanswered:
         said += (
             f"; up to {counted(result.tokens_unanswered, 'token')} more in calls that were cut off"

@@ -8,6 +8,7 @@ import pytest
 from openeta_exp.adapters.registry.memory_registry import MemoryRegistry
 from openeta_exp.adapters.store.memory_journal import MemoryJournal
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
+from openeta_exp.domain.budget import Budget
 from openeta_exp.domain.episode import EpisodeOutcome
 from openeta_exp.domain.event import (
     CandidateProposed,
@@ -16,13 +17,27 @@ from openeta_exp.domain.event import (
     EpisodeStarted,
     Event,
 )
+from openeta_exp.domain.manifest import Manifest
 from openeta_exp.domain.model import TokenUsage
 from openeta_exp.domain.stop import FailureClass
 from openeta_exp.engine.author import Allowance
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.inspect_view import BatchState, Inspection, inspect, inspect_view
 from tests.authoring import MortalJournal, engine_with, gepa, longer
-from tests.batches import AT_S, arm, broke, ended, lost, manifest, spec, started, story, won
+from tests.batches import (
+    AT_S,
+    arm,
+    broke,
+    ended,
+    lost,
+    manifest,
+    provider_metrics,
+    spec,
+    started,
+    story,
+    usage,
+    won,
+)
 from tests.generations import lineage, plan
 from tests.pauses import paused, went_on
 from tests.speaking import SpeakingProvider
@@ -255,3 +270,43 @@ async def test_what_a_proposal_took_is_shown_in_episodes_tokens_and_money() -> N
     assert f"author    {effort.episodes} training episodes, " in text
     assert f"{effort.tokens.total_tokens:,} tokens, ${effort.usd:.2f}" in text
     assert skill.effort.episodes == 0
+
+
+def test_a_batch_run_again_with_other_limits_tells_what_its_last_run_took() -> None:
+    longer_turns = spec(0).model_copy(update={"budget": Budget(max_turns=99)})
+    again = Manifest(episodes=(longer_turns,))
+
+    inspection = inspection_of(
+        *story(manifest(1), [lost(spec(0))]), *story(again, [won(longer_turns)])
+    )
+
+    (batch,) = inspection.batches
+    assert batch.runs == 2
+    assert batch.summary.duration_s == 12.0
+    assert batch.summary.provider == provider_metrics()
+    assert batch.summary.tokens.total_tokens == usage(0).tokens.total_tokens
+    assert "40 model calls" in shown(inspection)
+
+
+def test_a_batch_run_afresh_tells_what_its_last_run_took() -> None:
+    inspection = inspection_of(
+        *story(manifest(1), [lost(spec(0))]), *story(manifest(1), [won(spec(0))])
+    )
+
+    assert inspection.batches[0].summary.provider == provider_metrics()
+
+
+def test_a_batch_that_went_on_tells_what_all_its_runs_took() -> None:
+    inspection = inspection_of(
+        *story(manifest(2), [won(spec(0)), broke(spec(1))]), *story(manifest(2), [won(spec(1))])
+    )
+
+    (batch,) = inspection.batches
+    assert batch.summary.duration_s == 24.0
+    assert "80 model calls" in shown(inspection)
+
+
+def test_the_tokens_of_a_journal_are_said_to_leave_out_what_was_cut_short() -> None:
+    inspection = inspection_of(*story(manifest(1), [won(spec(0))]))
+
+    assert "ended, without those that were cut short" in " ".join(shown(inspection).split())
