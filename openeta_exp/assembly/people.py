@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from openeta_exp.adapters.clock import SystemClock
@@ -13,6 +15,7 @@ from openeta_exp.adapters.supervision.human_gate import HumanGate, HumanSkillJud
 from openeta_exp.adapters.supervision.model_action_reviewer import ModelActionReviewer
 from openeta_exp.adapters.supervision.model_guidance import ModelGuidance
 from openeta_exp.adapters.supervision.model_skill_author import ModelSkillReviewer
+from openeta_exp.domain.approval import AnsweredBy, ApprovalAnswer, ApprovalKind, ApprovalRequest
 from openeta_exp.domain.episode import EpisodeResult
 from openeta_exp.domain.event import Arm, BatchStarted
 from openeta_exp.domain.identity import Digest, JsonObject
@@ -30,6 +33,7 @@ from openeta_exp.ports.skill_author import SkillJudge
 from openeta_exp.ports.supervision import ActionGate
 from openeta_exp.reporting.console import Console
 from openeta_exp.reporting.prompt import TerminalPrompt, terminal_is_there
+from openeta_exp.settings.command import RunSettings
 from openeta_exp.settings.experiment import ExperimentSettings
 
 
@@ -102,11 +106,47 @@ class Supervisors:
 def people(settings: ExperimentSettings, clock: Clock, console: Console) -> People:
     """Whoever answers for this experiment, at the terminal or through the inbox."""
     layout = ExperimentLayout.below(settings.output_root.absolute(), settings.experiment_id)
+    prompt = TerminalPrompt(console) if terminal_is_there() else None
     return People(
         inbox=FolderApprovalInbox(layout.approvals),
         clock=clock,
         timeout_s=settings.approvement.timeout_s,
-        prompt=TerminalPrompt(console) if terminal_is_there() else None,
+        prompt=prompt,
+        watch=partial(_tell, settings, console, prompt is not None),
+    )
+
+
+def _tell(
+    settings: ExperimentSettings,
+    console: Console,
+    at_the_terminal: bool,
+    request: ApprovalRequest,
+    answer: ApprovalAnswer | None,
+) -> None:
+    """Say that a person is waited for, where no prompt does, and that none came."""
+    what = f"{request.kind.value.replace('_', ' ')} {request.name}"
+    within = f"{settings.approvement.timeout_s:g} s"
+    if answer is None and not at_the_terminal:
+        usual = ExperimentSettings.model_fields["output_root"].default
+        root = settings.output_root
+        of = "" if root == usual else " " + shlex.quote(f"output_root={root}")
+        console.note(
+            f"{what} waits up to {within} for a person:\n"
+            f"  see it: command=pending{of}\n"
+            f"  answer: command=approve interaction_id={request.interaction_id}{of}\n"
+            f"      or: command=deny interaction_id={request.interaction_id}{of}"
+        )
+    if answer is not None and answer.by is AnsweredBy.TIMEOUT:
+        console.note(f"nobody decided on {what} within {within}{_way_on(settings, request)}")
+
+
+def _way_on(settings: ExperimentSettings, request: ApprovalRequest) -> str:
+    pauses = settings.on_need_human == "pause" or not isinstance(settings.command, RunSettings)
+    if pauses or request.kind is not ApprovalKind.TOOL_CALL:
+        return ""
+    return (
+        ", and its episode ends with on_need_human=fail; on_need_human=pause keeps it until "
+        "`command=resume` answers"
     )
 
 

@@ -24,6 +24,9 @@ POLL_S = 0.3
 Prompt = Callable[[ApprovalRequest], Awaitable[tuple[bool, str]]]
 """Asks whoever sits at the terminal; may be cancelled when the answer comes from elsewhere."""
 
+Watch = Callable[[ApprovalRequest, ApprovalAnswer | None], None]
+"""Told of each question when it is asked, without an answer, and when it has its answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
@@ -31,12 +34,14 @@ class People:
 
     Attributes:
         prompt: None if nobody sits at a terminal.
+        watch: None if nobody wants to know.
     """
 
     inbox: ApprovalInbox
     clock: Clock
     timeout_s: float
     prompt: Prompt | None = None
+    watch: Watch | None = None
 
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Wait for an answer; when the time is up, that is the answer.
@@ -45,12 +50,16 @@ class People:
             StoreError: The inbox cannot be used.
         """
         self.inbox.ask(request)
+        if self.watch is not None:
+            self.watch(request, None)
         async with anyio.create_task_group() as group:
             if self.prompt is not None:
                 group.start_soon(self._ask_terminal, self.prompt, request)
             answer = await self._wait(request)
             group.cancel_scope.cancel()
         self.inbox.withdraw(request)
+        if self.watch is not None:
+            self.watch(request, answer)
         return answer
 
     async def _wait(self, request: ApprovalRequest) -> ApprovalAnswer:
