@@ -102,12 +102,6 @@ class _Row(BaseModel):
             raise ValueError(f"must be written {spelling}")
         return env_id
 
-    @model_validator(mode="after")
-    def _names_its_seeds_once(self) -> Self:
-        if self.seeds is not None and "seed" in self.model_fields_set:
-            raise ValueError("give seed or seeds, not both")
-        return self
-
     def specs(self, *, default_id: str) -> list[EpisodeSpec]:
         name = self.episode_id or default_id
         if self.seeds is None:
@@ -270,6 +264,8 @@ def _row_problems(row: JsonObject) -> list[str]:
             sentence(_path(each["loc"]), each, known=_Row.model_fields)
             for each in error.errors(include_url=False)
         ]
+    if "seed" in row and row.get("seeds") is not None:
+        problems.append(f"seed = {show(row['seed'])}: give seed or seeds, not both; remove one")
     metadata = row.get("metadata")
     if isinstance(metadata, dict):
         problems += [

@@ -93,6 +93,15 @@ def test_defaults_hold_for_every_row_that_does_not_say_otherwise() -> None:
     assert manifest.split is Split.HELD_OUT
 
 
+def test_seed_and_seeds_together_are_reported_beside_every_other_mistake() -> None:
+    found = problems([{**ROW, "seed": 3, "seeds": {"first": 0, "last": 4}, "max_turns": 0}])
+
+    assert found == (
+        "m.json: episodes[0] (episode-000): max_turns = 0: must be at least 1",
+        "m.json: episodes[0] (episode-000): seed = 3: give seed or seeds, not both; remove one",
+    )
+
+
 def test_five_mistakes_in_one_file_are_reported_together_with_their_episodes() -> None:
     found = problems(
         [
