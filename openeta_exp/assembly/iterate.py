@@ -13,6 +13,7 @@ from openeta_exp.adapters.provider.meter import SpendingMeter
 from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.assembly.authors import allowance, authors, check_author
 from openeta_exp.assembly.forecast import forecast_lineage, measured_in
+from openeta_exp.assembly.held_out import division
 from openeta_exp.assembly.money import prices, spending_meter
 from openeta_exp.assembly.people import keep_paused_of
 from openeta_exp.assembly.provenance import behaviour, provenance
@@ -209,7 +210,8 @@ def _check_design(plan: LineagePlan, console: Console) -> None:
     )
     report = design_report(plan.gate, pairs=pool.pairs, tasks=pool.tasks, terms=terms)
     if not report.can_promote:
-        raise SettingsError([f"gate: {problem}" for problem in report.problems])
+        problems = (*report.problems, division(plan, terms))
+        raise SettingsError([f"gate: {problem}" for problem in problems])
     alpha = effective_alpha(plan.gate, terms)
     if not isinstance(plan.gate, NoRegressionGate) and alpha != plan.gate.alpha:
         console.note(
