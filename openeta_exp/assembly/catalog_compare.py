@@ -21,6 +21,7 @@ from openeta_exp.assembly.catalog_check import (
     refuse_unusable,
 )
 from openeta_exp.assembly.catalog_contestants import Contestants, gather_contestants
+from openeta_exp.assembly.catalog_registered import keep_to_registered
 from openeta_exp.assembly.catalog_result import Breakages, Evidence, FirstEpisodes, Tables
 from openeta_exp.assembly.catalog_rows import repeats_of
 from openeta_exp.assembly.catalog_world import (
@@ -37,8 +38,6 @@ from openeta_exp.catalog.checks_outcomes import check_outcomes
 from openeta_exp.catalog.checks_reset import hidden_parameters
 from openeta_exp.catalog.comparison_tables import compared_policy, curves
 from openeta_exp.catalog.expansion import Expansion
-from openeta_exp.domain.counting import counted
-from openeta_exp.domain.event import BatchStarted
 from openeta_exp.domain.finding import CheckReport
 from openeta_exp.domain.gate import Gate
 from openeta_exp.domain.identity import JsonObject
@@ -50,13 +49,11 @@ from openeta_exp.domain.policy_comparison import (
 )
 from openeta_exp.engine.batch import Observers
 from openeta_exp.engine.policy_compare import (
-    POLICY_PHASE,
     ComparedContestant,
     PolicyComparePlan,
     compare_policies,
 )
 from openeta_exp.engine.policy_compare_gate import sized
-from openeta_exp.errors import SettingsError
 from openeta_exp.reporting.compare_html import compare_page
 from openeta_exp.reporting.compare_view import compare_view
 from openeta_exp.reporting.console import Console
@@ -98,36 +95,15 @@ def compare(settings: ExperimentSettings, command: CompareSettings) -> int:
     )
     console = Console(losses_are_news=False)
     with experiment_store(settings) as store, ExitStack() as tracking:
-        _refuse_fewer_scenarios(asked, store)
+        told = keep_to_registered(settings, command, expansion.manifest, store.journal)
         result = anyio.run(partial(_compare, asked, store, console, tracking=tracking))
+    result = result.model_copy(update={"warnings": (*result.warnings, *told)})
     _write(result, asked)
     if command.format == "json":
         console.text(result.model_dump_json(indent=2))
     else:
         console.show(compare_view(result, folder=asked.layout.folder))
     return result.exit_code
-
-
-def _refuse_fewer_scenarios(asked: _Asked, store: FolderExperimentStore) -> None:
-    """A comparison may grow; one of a part would take the place of the whole one's verdict.
-
-    Raises:
-        SettingsError: The experiment has begun to compare policies on scenarios that are left out.
-    """
-    wanted = {spec.content_digest for spec in asked.expansion.manifest.episodes}
-    begun = {
-        spec.content_digest: spec.episode_id
-        for _, event in store.journal.events()
-        if isinstance(event, BatchStarted) and event.phase.startswith(POLICY_PHASE)
-        for spec in event.manifest.episodes
-    }
-    left_out = [name for each, name in begun.items() if each not in wanted]
-    if left_out:
-        raise SettingsError(
-            f"experiment_id = {asked.settings.experiment_id}: has begun to compare policies on "
-            f"{counted(len(left_out), 'episode that is', plural='episodes that are')} left out "
-            f"now, the first is {left_out[0]}; use another experiment_id, or go back to them"
-        )
 
 
 async def _compare(

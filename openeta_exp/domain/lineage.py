@@ -28,9 +28,9 @@ def differences(before: GenerationRecord, now: GenerationRecord) -> tuple[str, .
     if before.baseline_digest != now.baseline_digest:
         found.append(f"baseline: {before.baseline_digest[:12]} became {now.baseline_digest[:12]}")
     if before.behaviour:
-        found += _changes(before.behaviour, now.behaviour)
+        found += changes(before.behaviour, now.behaviour)
     if before.design and now.design:
-        found += _changes(before.design, now.design)
+        found += changes(before.design, now.design)
     return tuple(found)
 
 
@@ -47,7 +47,8 @@ def check_unchanged(before: GenerationRecord, now: GenerationRecord) -> None:
         )
 
 
-def _changes(before: JsonObject, now: JsonObject) -> list[str]:
+def changes(before: JsonObject, now: JsonObject) -> list[str]:
+    """What differs, one line per field under its dotted name; empty if nothing does."""
     flat_before, flat_now = _flat(before), _flat(now)
     return [
         f"{name}: {flat_before.get(name)} became {flat_now.get(name)}"

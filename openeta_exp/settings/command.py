@@ -143,7 +143,12 @@ class CheckSettings(Record):
 
 
 class CompareSettings(Record):
-    """Run every policy on the same episodes and judge each against the first."""
+    """Run every policy on the same episodes and judge each against the first.
+
+    Gate, `stop_early` and `equivalence_margin` stay as they were when the experiment's first pair
+    ran. Policies may be added, and scenarios and repeats until there is a verdict; after it only
+    with a gate that may look again, such as `gate=anytime`.
+    """
 
     kind: Literal["compare"] = "compare"
     gate_required: bool = False

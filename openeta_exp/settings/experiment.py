@@ -133,7 +133,8 @@ class ExperimentSettings(Record):
     registry_root: Path | None = None
     """The shared registry's folder; null is `registry` below the output root."""
     fresh: bool = False
-    """Whether `run` and `compare` run finished episodes again; `iterate` refuses it."""
+    """Whether `run` and `compare` run finished episodes again; `iterate` refuses it. A comparison
+    that has its verdict is exploratory afterwards."""
 
     @model_validator(mode="after")
     def _sections_fit(self) -> Self:
