@@ -186,6 +186,7 @@ def _plan(asked: _Asked, field: Contestants, world: CatalogWorld) -> PolicyCompa
         repeats=asked.repeats,
         margin=asked.command.equivalence_margin,
         attempts=catalog_of(settings).attempts,
+        max_missing_share=catalog_of(settings).max_missing_share,
         concurrency=world.concurrency,
         provenance=field.provenance,
         prices=prices(settings),

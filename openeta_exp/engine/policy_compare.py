@@ -27,7 +27,7 @@ from openeta_exp.engine.calls import CountCalls, no_calls
 from openeta_exp.engine.compare import ComparisonPlan, run_comparison
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.engine.policy_compare_gate import TwoSidedRule
-from openeta_exp.engine.policy_compare_verdict import Judged, judge_all
+from openeta_exp.engine.policy_compare_verdict import Judged, judge_all, withheld
 from openeta_exp.errors import ManifestError
 
 GENERATION = 0
@@ -66,6 +66,8 @@ class PolicyComparePlan:
         repeats: Of each scenario, in the manifest.
         margin: Largest difference that would not matter; None tests no equivalence.
         attempts: Runs of an episode that breaks.
+        max_missing_share: Pairs without a verdict, as a share of all, beyond which nothing is said
+            in a policy's favour; see `domain.policy_comparison.ending`.
         fresh: Run again what has a verdict already.
     """
 
@@ -77,6 +79,7 @@ class PolicyComparePlan:
     repeats: int
     margin: float | None
     attempts: int
+    max_missing_share: float
     concurrency: int
     provenance: Provenance
     prices: Prices
@@ -179,6 +182,10 @@ async def compare_policies(
     judged = judge_all(
         {name: run.comparison for name, run in ran.items()}, rule=rule, margin=plan.margin
     )
+    scheduled = len(schedule.slots)
+    for name, each in ran.items():
+        if each.missing > plan.max_missing_share * scheduled:
+            judged[name] = withheld(judged[name], missing=each.missing, scheduled=scheduled)
     for candidate in plan.candidates:
         name = candidate.name
         observers.tell(
@@ -198,7 +205,7 @@ async def compare_policies(
         candidate.name: ComparedContestant(
             comparison_id=plan.comparison_id(candidate),
             judged=judged[candidate.name],
-            scheduled=len(schedule.slots),
+            scheduled=scheduled,
             missing=ran[candidate.name].missing,
             duration_s=ran[candidate.name].duration_s,
         )

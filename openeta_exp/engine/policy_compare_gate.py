@@ -17,16 +17,10 @@ from openeta_exp.domain.gate import (
     StrategyThresholds,
     Terms,
 )
-from openeta_exp.domain.pair import (
-    ArmObservation,
-    PairKey,
-    PairObservation,
-    PairStatus,
-    Side,
-    total_cost,
-)
+from openeta_exp.domain.pair import PairObservation
 from openeta_exp.domain.verdict import GateVerdict
 from openeta_exp.engine.compare import GoOn
+from openeta_exp.engine.policy_compare_repeats import by_scenario, told_of_runs
 from openeta_exp.statistics.gate import Continue, judge, review
 
 _LOOKS = 50
@@ -98,63 +92,6 @@ def exchanged(comparison: PairedComparison) -> PairedComparison:
     )
 
 
-def by_scenario(comparison: PairedComparison, *, repeats: int) -> PairedComparison:
-    """Repeats of one scenario as one pair: who solved it more often.
-
-    Repeats are not independent of each other, scenarios are. If neither policy is better, either
-    is as likely to come out ahead on a scenario, so tests of signs stay exact. A scenario counts
-    once at least half of its repeats have a verdict on both sides, those that were solved at reset
-    left out; the last one may be under way.
-    """
-    if repeats == 1:
-        return comparison
-    found: dict[PairKey, list[PairObservation]] = {}
-    for pair in comparison.observations:
-        found.setdefault(pair.key.unit, []).append(pair)
-    whole = {unit: pairs for unit, pairs in found.items() if len(pairs) == repeats}
-    return comparison.model_copy(
-        update={
-            "scheduled": math.ceil(comparison.scheduled / repeats),
-            "observations": tuple(_merged(unit, pairs) for unit, pairs in whole.items()),
-            "overrun": (),
-        }
-    )
-
-
-def _merged(unit: PairKey, pairs: Sequence[PairObservation]) -> PairObservation:
-    valid = [pair for pair in pairs if pair.valid]
-    broken = [pair for pair in pairs if not (pair.valid or pair.solved_at_reset)]
-    if not valid or len(valid) < len(broken):
-        one = (broken or pairs)[0]
-        return PairObservation(
-            baseline=one.baseline.model_copy(update={"key": unit}),
-            candidate=one.candidate.model_copy(update={"key": unit}),
-        )
-    wins = {side: sum(pair.arm(side).objective_success for pair in valid) for side in Side}
-    ahead = wins[Side.CANDIDATE] - wins[Side.BASELINE]
-    mostly = 2 * wins[Side.BASELINE] > len(valid)
-    return PairObservation(
-        baseline=_arm(unit, pairs, Side.BASELINE, won=ahead < 0 or (ahead == 0 and mostly)),
-        candidate=_arm(unit, pairs, Side.CANDIDATE, won=ahead > 0 or (ahead == 0 and mostly)),
-    )
-
-
-def _arm(
-    unit: PairKey, pairs: Sequence[PairObservation], side: Side, *, won: bool
-) -> ArmObservation:
-    one = next(pair.arm(side) for pair in pairs if pair.valid)
-    return one.model_copy(
-        update={
-            "key": unit,
-            "objective_success": won,
-            "status": PairStatus.SUCCESS if won else PairStatus.FAIL,
-            "cost": total_cost(pair.arm(side).cost for pair in pairs),
-            "safety_violations": sum(pair.arm(side).safety_violations for pair in pairs),
-            "contract_violations": sum(pair.arm(side).contract_violations for pair in pairs),
-        }
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """Both directions of one comparison.
@@ -187,10 +124,7 @@ class TwoSidedRule:
             return self.judged(comparison)
         if self.complete:
             return GoOn(None)
-        pairs = by_scenario(comparison, repeats=self.repeats)
-        answers = [
-            review(each, gate=self.gate, terms=self.terms) for each in (pairs, exchanged(pairs))
-        ]
+        answers = [self._review(each) for each in (comparison, exchanged(comparison))]
         waiting = [each for each in answers if isinstance(each, Continue)]
         shown = any(isinstance(each, GateVerdict) and each.promotes for each in answers)
         if waiting and not shown:
@@ -200,16 +134,32 @@ class TwoSidedRule:
 
     def judged(self, comparison: PairedComparison) -> Judgement:
         """Both verdicts on the pairs there are."""
-        pairs = by_scenario(comparison, repeats=self.repeats)
-        return Judgement(better=self.at(None, pairs), worse=self.at(None, exchanged(pairs)))
+        return Judgement(
+            better=self.at(None, comparison), worse=self.at(None, exchanged(comparison))
+        )
 
-    def at(self, level: float | None, pairs: PairedComparison) -> GateVerdict:
+    def at(self, level: float | None, comparison: PairedComparison) -> GateVerdict:
         """The gate's verdict on scenarios, with its alpha capped."""
         terms = self.terms
         if level is not None:
             cap = level if terms.alpha_cap is None else min(level, terms.alpha_cap)
             terms = terms.model_copy(update={"alpha_cap": cap})
-        return judge(pairs, gate=self.gate, terms=terms)
+        scenarios = by_scenario(comparison, repeats=self.repeats)
+        return self._told(judge(scenarios, gate=self.gate, terms=terms), comparison, scenarios)
+
+    def _review(self, comparison: PairedComparison) -> Continue | GateVerdict:
+        scenarios = by_scenario(comparison, repeats=self.repeats)
+        found = review(scenarios, gate=self.gate, terms=self.terms)
+        if isinstance(found, Continue):
+            return found
+        return self._told(found, comparison, scenarios)
+
+    def _told(
+        self, verdict: GateVerdict, comparison: PairedComparison, scenarios: PairedComparison
+    ) -> GateVerdict:
+        if self.repeats == 1:
+            return verdict
+        return told_of_runs(verdict, comparison, scenarios, repeats=self.repeats, gate=self.gate)
 
 
 def step_down(

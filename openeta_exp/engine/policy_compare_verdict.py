@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
-
-from scipy.special import stdtrit
 
 from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.counting import counted
@@ -19,15 +16,13 @@ from openeta_exp.domain.verdict import Decision, GateVerdict, Ground, Reason
 from openeta_exp.engine.policy_compare_gate import (
     Judgement,
     TwoSidedRule,
-    by_scenario,
     exchanged,
     fewest_pairs,
     sized,
     step_down,
 )
-from openeta_exp.statistics.clusters import clustered_standard_error
+from openeta_exp.engine.policy_compare_repeats import blocked, by_scenario, difference_of
 from openeta_exp.statistics.gate import effective_alpha
-from openeta_exp.statistics.intervals import Interval, tango
 
 _LEVEL = 0.95
 _DISQUALIFYING = (Ground.INCOMPARABLE, Ground.DIFFERENTIAL_EXCLUSION)
@@ -118,14 +113,10 @@ def _family(
     *,
     margin: float | None,
 ) -> dict[Name, Judged]:
-    pairs = {
-        name: by_scenario(comparison, repeats=rules[name].repeats)
-        for name, comparison in comparisons.items()
-    }
-    turned = {name: exchanged(each) for name, each in pairs.items()}
+    turned = {name: exchanged(each) for name, each in comparisons.items()}
     better, worse = (
         _stepped({name: (rules[name], each) for name, each in sides.items()})
-        for sides in (pairs, turned)
+        for sides in (comparisons, turned)
     )
     return {
         name: _judged(
@@ -144,8 +135,8 @@ def _stepped(
     levels = {effective_alpha(rule.gate, rule.terms) for rule, _ in tests.values()} - {None}
     if not levels:
         # The rule without an error rate has none to divide.
-        return {name: rule.at(None, pairs) for name, (rule, pairs) in tests.items()}
-    judges = {name: partial(rule.at, pairs=pairs) for name, (rule, pairs) in tests.items()}
+        return {name: rule.at(None, each) for name, (rule, each) in tests.items()}
+    judges = {name: partial(rule.at, comparison=each) for name, (rule, each) in tests.items()}
     return step_down(judges, alpha=max(level for level in levels if level is not None))
 
 
@@ -233,6 +224,35 @@ def _with_tasks(judged: Judged, by_task: Mapping[str, Judged]) -> Judged:
     )
 
 
+def withheld(judged: Judged, *, missing: int, scheduled: int) -> Judged:
+    """What is left of an answer while too many pairs have no verdict.
+
+    They may be missing because a policy breaks where it would lose, and the same command can still
+    bring them: nothing in favour of the policy stands, neither over all tasks nor on one of them.
+    That it got worse does.
+    """
+    reason = Reason(
+        ground=Ground.TOO_FEW_PAIRS,
+        subject="missing",
+        message=f"{missing} of {counted(scheduled, 'pair')} without a verdict, more than "
+        "catalog.max_missing_share lets pass",
+    )
+    return _withheld(judged, reason)
+
+
+def _withheld(judged: Judged, reason: Reason) -> Judged:
+    better = blocked(judged.judgement.better, reason)
+    left = replace(
+        judged,
+        judgement=replace(judged.judgement, better=better),
+        by_task={task_id: _withheld(each, reason) for task_id, each in judged.by_task.items()},
+    )
+    if judged.standing is Standing.REGRESSED:
+        return left
+    told = tuple(each.message for each in better.reasons)
+    return replace(left, standing=Standing.INCONCLUSIVE, reasons=told)
+
+
 def counts_of(pairs: Sequence[PairObservation]) -> PairCounts:
     found = [pair.outcome for pair in pairs]
     return PairCounts(
@@ -241,46 +261,6 @@ def counts_of(pairs: Sequence[PairObservation]) -> PairCounts:
         candidate_only=found.count(PairOutcome.IMPROVED),
         neither=found.count(PairOutcome.TIED_FAILURE),
         excluded=found.count(PairOutcome.EXCLUDED),
-    )
-
-
-def difference_of(
-    comparison: PairedComparison, *, repeats: int, level: float = _LEVEL
-) -> Difference | None:
-    """Difference of success rates over all valid pairs; None if there is none."""
-    pairs = comparison.pairs
-    if not pairs:
-        return None
-    value = math.fsum(pair.difference for pair in pairs) / len(pairs)
-    if repeats == 1:
-        wins, losses = len(comparison.improved), len(comparison.regressed)
-        interval = tango(wins, losses, pairs=len(pairs), level=level)
-    else:
-        interval = _clustered(comparison, value, repeats=repeats, level=level)
-    return Difference(
-        value=value,
-        low=interval.low,
-        high=interval.high,
-        level=level,
-        method="tango" if repeats == 1 else "clustered",
-    )
-
-
-def _clustered(
-    comparison: PairedComparison, value: float, *, repeats: int, level: float
-) -> Interval:
-    """Repeats of a scenario move together: a t-interval over scenarios."""
-    units = [pair.key.unit for pair in comparison.pairs]
-    scenarios = len(set(units))
-    if scenarios > 1:
-        error = clustered_standard_error(comparison.differences, units)
-        if error > 0:
-            margin = float(stdtrit(scenarios - 1, (1 + level) / 2)) * error
-            return Interval(max(value - margin, -1.0), min(value + margin, 1.0), level)
-    # All scenarios alike have no spread to go by, which is no proof of there being none.
-    merged = by_scenario(comparison, repeats=repeats)
-    return tango(
-        len(merged.improved), len(merged.regressed), pairs=max(len(merged.pairs), 1), level=level
     )
 
 

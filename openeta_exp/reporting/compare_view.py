@@ -104,10 +104,13 @@ def rate_words(policy: ComparedPolicy) -> str:
 
 
 def repeats_words(result: PolicyComparison) -> str:
-    """What the intervals of rates count; empty where scenarios and episodes are the same."""
+    """What the intervals count; empty where scenarios and episodes are the same."""
     if result.repeats == 1:
         return ""
-    return "A scenario that is run again counts once in the intervals of rates."
+    return (
+        "A scenario that is run again counts once in the intervals of rates. Those of differences "
+        "go by how scenarios differ, and allow for kinds of scenarios that did not turn up."
+    )
 
 
 def answer_words(policy: ComparedPolicy) -> str:

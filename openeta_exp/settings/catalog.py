@@ -50,7 +50,8 @@ class _Catalog(Record):
     allow_invalid: bool = False
     """Compare although the checks say it means nothing. Stamped into every result."""
     max_missing_share: float = Field(default=0.0, ge=0, lt=1)
-    """Pairs without a verdict, as a share of all, up to which a result is not called partial."""
+    """Pairs without a verdict, as a share of all, up to which a result is not called partial. A
+    partial one says nothing in favour of a policy. Every run counts, repeats apart."""
 
 
 class FileCatalogSettings(_Catalog):
@@ -60,7 +61,8 @@ class FileCatalogSettings(_Catalog):
     path: Path
     """Relative to where the command is started."""
     repeats: int = Field(default=1, ge=1, le=1000)
-    """Episodes per scenario and task, as independent evidence."""
+    """Episodes per scenario and task. More of them show more surely how a scenario ends;
+    independent evidence is only another scenario."""
     tier: Literal["smoke", "regression", "full"] = "full"
     """A tenth, a half, or all of every scenario set; each contains the smaller ones."""
     scenario_sets: tuple[str, ...] = ()
@@ -102,7 +104,8 @@ class _Checkpoint(Record):
     """What tells one state of a policy from another."""
 
     weights: tuple[Path, ...] = ()
-    """Files or directories of the checkpoint; their content is the policy's identity."""
+    """Files or directories of the checkpoint; their content is the policy's identity. So is that
+    of files and directories that `params` name; only what a policy finds by itself is missed."""
     revision: str | None = Field(default=None, min_length=1)
     """What you call this state, where the weights are out of reach."""
     scripted: bool = False

@@ -37,11 +37,11 @@ from openeta_exp.engine.policy_compare import (
 )
 from openeta_exp.engine.policy_compare_gate import (
     TwoSidedRule,
-    by_scenario,
     exchanged,
     sized,
     step_down,
 )
+from openeta_exp.engine.policy_compare_repeats import by_scenario
 from openeta_exp.engine.policy_compare_verdict import judge_all
 from openeta_exp.engine.progress import NoProgress
 from openeta_exp.errors import ManifestError
@@ -101,6 +101,7 @@ def plan(
     repeats: int = 1,
     complete: bool = True,
     gate: Gate | None = None,
+    max_missing_share: float = 0.0,
 ) -> PolicyComparePlan:
     episodes = manifest(scenarios, repeats=repeats)
     return PolicyComparePlan(
@@ -112,6 +113,7 @@ def plan(
         repeats=repeats,
         margin=0.1,
         attempts=2,
+        max_missing_share=max_missing_share,
         concurrency=3,
         provenance=batches.started(episodes).provenance,
         prices=Prices(input_usd=None, output_usd=None),

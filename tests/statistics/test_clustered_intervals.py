@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openeta_exp.statistics.clustered_intervals import (
+    clustered_difference,
     clustered_newcombe,
     clustered_wilson,
     effective_size,
 )
-from openeta_exp.statistics.intervals import newcombe, wilson
+from openeta_exp.statistics.clusters import task_mean_test
+from openeta_exp.statistics.intervals import newcombe, tango, wilson
 
 few = settings(max_examples=50, deadline=None)
 
@@ -115,3 +119,104 @@ def test_without_a_run_nothing_is_known_and_without_a_pair_nothing_is_said() -> 
         clustered_newcombe(0, 0, both=0, neither=0, size=0)
     with pytest.raises(ValueError, match="3 successes do not fit in 2 runs"):
         clustered_wilson(3, [1, 2])
+
+
+def test_one_win_among_ties_hardly_narrows_the_interval_of_the_difference() -> None:
+    scenarios = repeated(20, 5)
+    ties = [0] * 100
+    one_win = [*ties[:17], 1, *ties[18:]]
+
+    before = clustered_difference(ties, scenarios)
+    after = clustered_difference(one_win, scenarios)
+
+    assert (before.low, before.high) == pytest.approx((-0.1611, 0.1611), abs=1e-4)
+    assert (after.low, after.high) == pytest.approx((-0.1513, 0.1714), abs=1e-4)
+
+
+DIFFERENCES = st.lists(
+    st.tuples(st.integers(0, 11), st.sampled_from([1, 0, 0, -1])), min_size=1, max_size=60
+)
+
+
+@few
+@given(DIFFERENCES)
+def test_the_interval_spans_that_of_scenario_means_and_what_a_kind_not_seen_could_change(
+    runs: list[tuple[int, int]],
+) -> None:
+    scenarios, differences = [each for each, _ in runs], [each for _, each in runs]
+
+    found = clustered_difference(differences, scenarios)
+    turned = clustered_difference([-each for each in differences], scenarios)
+
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low), abs=1e-12)
+    assert -1 <= found.low <= math.fsum(differences) / len(differences) <= found.high <= 1
+    if len(set(scenarios)) > 1:
+        kind_unseen = 3.8415 / (effective_size(scenarios) + 3.8415)
+        middle = math.fsum(differences) / len(differences)
+        assert middle - found.low >= kind_unseen * (1 - differences.count(-1) / len(runs)) - 1e-4
+    sizes = {scenarios.count(each) for each in scenarios}
+    if len(sizes) == 1 and len(set(scenarios)) > 1:
+        means = task_mean_test(differences, scenarios).interval
+        assert found.low <= max(means.low, -1) + 1e-12
+        assert found.high >= min(means.high, 1) - 1e-12
+
+
+def _covered(scenarios: int, repeats: int, rate: float, *, level: float = 0.95) -> float:
+    """How probably the interval covers a loss of `rate`, exactly, if so many new scenarios are
+    always lost and all others always tied."""
+    total = 0.0
+    for lost in range(scenarios + 1):
+        chance = math.comb(scenarios, lost) * rate**lost * (1 - rate) ** (scenarios - lost)
+        differences = [-int(each < lost) for each in repeated(scenarios, repeats)]
+        found = clustered_difference(differences, repeated(scenarios, repeats), level=level)
+        total += chance * (-rate in found)
+    return total
+
+
+@pytest.mark.parametrize(("scenarios", "repeats"), list(product((10, 20, 40), (2, 3, 5))))
+def test_scenarios_that_are_always_lost_are_covered_though_none_or_few_turned_up(
+    scenarios: int, repeats: int
+) -> None:
+    covered = {
+        rate: _covered(scenarios, repeats, rate) for rate in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.9)
+    }
+
+    assert min(covered.values()) > 0.945, covered
+
+
+def test_a_true_loss_as_large_as_the_margin_is_covered_whatever_the_noise() -> None:
+    """A tenth of scenarios is always lost; elsewhere one policy wins now and then."""
+    draws, misses = 400, 0
+    random = np.random.default_rng(7)
+    for _ in range(draws):
+        noise = random.choice([-1, 0, 1], p=[0.02, 0.96, 0.02], size=(20, 5))
+        noise[random.random(20) < 0.1] = -1
+        found = clustered_difference(noise.ravel().tolist(), repeated(20, 5))
+        misses += -0.1 not in found
+
+    assert misses / draws <= 0.05
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+def test_repeats_are_worth_their_cost_where_policies_are_fickle(repeats: int) -> None:
+    """Every run a coin toss under both policies: scenarios differ by chance alone."""
+    draws, misses, width = 200, 0, 0.0
+    random = np.random.default_rng(repeats)
+    for _ in range(draws):
+        solved = random.random((2, 40, repeats)) < 0.5
+        differences = (solved[0].astype(int) - solved[1]).ravel().tolist()
+        found = clustered_difference(differences, repeated(40, repeats))
+        misses += 0 not in found
+        width += (found.high - found.low) / draws
+
+    once = tango(10, 10, pairs=40)
+    assert misses / draws <= 0.05
+    assert width < {2: 0.9, 3: 0.8, 5: 0.65}[repeats] * (once.high - once.low)
+
+
+def test_one_scenario_says_nothing_of_the_others() -> None:
+    found = clustered_difference([1, 1, 0], ["a"] * 3)
+
+    assert (found.low, found.high) == (-1.0, 1.0)
+    with pytest.raises(ValueError, match="without a pair"):
+        clustered_difference([], [])
