@@ -64,10 +64,87 @@ def test_an_in_process_policy_is_its_parameters_and_its_source(tmp_path: Path) -
         return policy_arm("a", recipe, PolicyDescription(identity={}), search_path=[str(tmp_path)])
 
     before = arm()
-    assert before.finding is None
+    assert before.finding is not None, "nothing is known of the weights it may load"
+    assert "policies.a.weights or policies.a.revision" in before.finding.message
     assert identity(arm(gain=2)) != identity(before)
     module.write_text("def act(observation): return [1]\n", encoding="utf-8")
     assert identity(arm()) != identity(before)
+
+
+def in_process(**options: Any) -> PolicyArm:
+    params = options.pop("params", {})
+    return policy_arm("a", policy(**params), PolicyDescription(identity={}), **options)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_file_that_a_parameter_names_is_identity_by_its_content(
+    tmp_path: Path, nested: bool
+) -> None:
+    file = tmp_path / "w.json"
+    params = {"model": {"parts": [str(file)]}} if nested else {"weights": str(file)}
+    file.write_text("1", encoding="utf-8")
+    before = in_process(params=params)
+    file.write_text("2", encoding="utf-8")
+    other = in_process(params=params)
+    file.write_text("1", encoding="utf-8")
+
+    assert identity(other) != identity(before)
+    assert identity(in_process(params=params)) == identity(before)
+    assert before.finding is None
+
+
+def test_a_folder_that_a_parameter_names_is_identity_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    file = tmp_path / "sub" / "model.bin"
+    file.write_bytes(b"one")
+    params = {"checkpoint": str(tmp_path)}
+    before = in_process(params=params)
+    file.write_bytes(b"two")
+
+    assert identity(in_process(params=params)) != identity(before)
+    assert before.finding is None
+    monkeypatch.setattr("openeta_exp.catalog.arms._MOST_BYTES", 2)
+    large = in_process(params=params)
+    file.write_bytes(b"six")
+    assert identity(in_process(params=params)) == identity(large)
+    assert large.finding is not None
+    assert "policies.a.params.checkpoint names a folder" in large.finding.message
+    assert "policies.a.weights or policies.a.revision" in large.finding.message
+    assert in_process(params=params, revision="v1").finding is None
+
+
+def test_parameters_that_name_no_file_leave_the_identity_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params: dict[str, Any] = {"gain": 2, "camera": "front", "note": "x" * 5000, "url": "ws://h:1"}
+    before = in_process(params=params)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "front").mkdir()
+    (tmp_path / "front" / "picture.png").write_bytes(b"one")
+
+    assert identity(in_process(params=params)) == identity(before)
+    assert set(before.arm.settings) == {
+        "factory",
+        "arguments",
+        "self_report",
+        "weights",
+        "revision",
+        "source",
+    }
+
+
+def test_who_says_which_weights_there_are_or_that_there_are_none_is_not_suspected(
+    tmp_path: Path,
+) -> None:
+    weights = tmp_path / "model.bin"
+    weights.write_bytes(b"one")
+
+    assert in_process().finding is not None
+    assert in_process(weights=[weights]).finding is None
+    assert in_process(revision="v1").finding is None
+    assert in_process(scripted=True).finding is None
 
 
 def test_weights_that_do_not_exist_are_a_user_error(tmp_path: Path) -> None:

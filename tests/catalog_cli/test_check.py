@@ -31,7 +31,7 @@ def test_a_sound_comparison_is_told_so_and_nothing_is_left_behind(
 ) -> None:
     toy_catalog(tmp_path, task={})
 
-    code = check(tmp_path, *WEAK, *STRONG)
+    code = check(tmp_path, *WEAK, *STRONG, "weak.scripted=true", "strong.scripted=true")
 
     said = capsys.readouterr().out
     assert code == 0

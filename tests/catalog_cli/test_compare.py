@@ -93,6 +93,35 @@ def test_only_what_is_missing_is_run(tmp_path: Path) -> None:
     assert len({each.better.alpha for each in third.result.contrasts}) == 1
 
 
+_FROM_FILE = """
+import json
+
+from tests.catalog.toy_policies import Homing
+
+
+class FromFile(Homing):
+    def __init__(self, weights):
+        with open(weights) as file:
+            super().__init__(**json.load(file))
+"""
+
+
+def test_weights_that_were_replaced_under_the_same_path_are_run_again(tmp_path: Path) -> None:
+    catalog = toy_catalog(tmp_path)
+    (catalog / "from_file_policy.py").write_text(_FROM_FILE, encoding="utf-8")
+    weights = tmp_path / "w.json"
+    read = ("policy@read=from_file_policy:FromFile", f"read.params.weights={weights}")
+    weights.write_text('{"gain": 5.0}', encoding="utf-8")
+    strong = compare(tmp_path, *WEAK, *read)
+    weights.write_text('{"gain": 0.3}', encoding="utf-8")
+    replaced = compare(tmp_path, *WEAK, *read)
+
+    assert strong.contrast.standing is Standing.BETTER
+    assert replaced.contrast.standing is not Standing.BETTER
+    assert replaced.contrast.counts.candidate_only == 0
+    assert replaced.episodes == {"weak": 24, "read": 24}
+
+
 def test_a_regression_ends_with_4_and_says_so(tmp_path: Path) -> None:
     toy_catalog(tmp_path)
 
