@@ -133,7 +133,7 @@ def expand(
     Generators and filters are imported and called; adapters and predicates are not.
 
     Args:
-        repeats: Episodes per scenario and task, as independent evidence.
+        repeats: Episodes per scenario and task. Alike, so no independent evidence beyond the first.
         scenario_sets: Which sets to run; empty means all.
         timeout_s: Wall clock of one episode.
 
