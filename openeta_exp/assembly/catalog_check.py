@@ -78,7 +78,12 @@ async def checked(
         found: What is known already; policies without an arm are part of it.
     """
     recipes = {name: each for name, each in world.recipes.items() if name in arms}
-    report = await check_catalog(world.expansion, world.runner, recipes)
+    report = await check_catalog(
+        world.expansion,
+        world.runner,
+        recipes,
+        identities={name: each.arm.tree_digest for name, each in arms.items()},
+    )
     return CheckReport.of([*(found or ()), *_identities(arms), *report.findings])
 
 

@@ -20,6 +20,7 @@ from openeta_exp.catalog.messages import AdapterDescription, PolicyDescription
 from openeta_exp.catalog.runner import CatalogRunner
 from openeta_exp.domain.counting import counted
 from openeta_exp.domain.identity import JsonObject
+from openeta_exp.domain.record import digest
 from openeta_exp.errors import CatalogError, PolicyError, SimulatorError
 from openeta_exp.ports.policy import PolicyRecipe
 
@@ -29,12 +30,19 @@ _MOST_TWIN_PROBES = 5
 
 
 async def check_catalog(
-    expansion: Expansion, runner: CatalogRunner, policies: Mapping[str, PolicyRecipe]
+    expansion: Expansion,
+    runner: CatalogRunner,
+    policies: Mapping[str, PolicyRecipe],
+    *,
+    identities: Mapping[str, str] | None = None,
 ) -> CheckReport:
     """Run every check that needs no complete comparison.
 
     Every task is reset some times; every policy runs one episode per scene. What cannot be
     built or reached is a finding, not an exception.
+
+    Args:
+        identities: What makes each policy what it is; None takes its recipe.
     """
     findings = list(_static(expansion))
     described: dict[str, PolicyDescription] = {}
@@ -44,7 +52,8 @@ async def check_catalog(
         except (PolicyError, SimulatorError) as error:
             findings.append(unusable("policy_unusable", f"policy {name}", error))
     probed: set[str] = set()
-    twins = Twins()
+    known = identities or {name: digest(each) for name, each in policies.items()}
+    twins = Twins(known)
     for env_id, binding in expansion.bindings.items():
         rows = [row for row in expansion.rows if row.env_id == env_id and row.repeat == 0]
         if not rows:

@@ -194,10 +194,15 @@ def _actions(name: str, probe: PolicyProbe) -> Iterator[Finding]:
 class Twins:
     """Are two policies two? Answers to the same observations, over as many episodes as it takes.
 
-    Policies that differ may answer one scenario alike, or one task.
+    Policies that differ may answer one scenario alike, or one task, and these are not all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, identities: Mapping[str, str]) -> None:
+        """
+        Args:
+            identities: Of every policy: its code, parameters and weights.
+        """
+        self._identities = identities
         self._seen: dict[tuple[str, str], list[tuple[FingerprintPair, Fingerprints]]] = {}
 
     def add(self, prints: Fingerprints) -> None:
@@ -235,13 +240,23 @@ class Twins:
             elif apart:
                 yield ok("identical_policies", f"{first} and {second} are two policies", evidence)
             elif self._is_alike(pair):
-                make = invalid if all(prints.complete for _, prints in seen) else suspect
-                yield make(
-                    "identical_policies",
-                    f"policies {first} and {second} answer {counted(observations, 'observation')} "
-                    "identically: they are one policy",
-                    evidence,
+                answers = (
+                    f"policies {first} and {second} answer "
+                    f"{counted(observations, 'observation')} identically"
                 )
+                yield self._alike(pair, answers, evidence)
+
+    def _alike(self, pair: tuple[str, str], answers: str, evidence: JsonObject) -> Finding:
+        first, second = pair
+        if self._identities[first] != self._identities[second]:
+            return suspect(
+                "identical_policies",
+                f"{answers}, although their code, parameters, weights or addresses differ: they "
+                "may be one policy, or differ on other scenarios only",
+                evidence,
+            )
+        make = invalid if all(prints.complete for _, prints in self._seen[pair]) else suspect
+        return make("identical_policies", f"{answers}: they are one policy", evidence)
 
 
 def _differ(dims: tuple[int | None, int | None]) -> bool:

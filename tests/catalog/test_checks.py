@@ -183,6 +183,20 @@ async def test_policies_that_differ_on_some_scenarios_only_are_two(
     assert report.verdict is CheckVerdict.OK
 
 
+async def test_policies_that_differ_where_nobody_looked_are_not_called_one(
+    tmp_path: Path, pool: WorkerPool
+) -> None:
+    two = {"a": policy("Handed"), "b": policy("Handed", right=1.0)}
+    # On the right, neither first nor last nor in the middle.
+    choices = {"x": {"choices": [-0.6, 0.6, -0.5, -0.4, -0.3]}, "y": {"choices": [0.2]}}
+
+    report = await checked(pool, tmp_path, two, scenarios={"params": choices})
+
+    message = said(report, "identical_policies", CheckVerdict.SUSPECT)
+    assert "although their code, parameters, weights or addresses differ" in message
+    assert report.invalid == ()
+
+
 async def test_a_policy_that_ignores_everything_is_caught(tmp_path: Path, pool: WorkerPool) -> None:
     report = await checked(pool, tmp_path, {"a": policy("still"), "b": policy("full_throttle")})
 
