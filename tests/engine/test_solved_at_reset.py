@@ -196,5 +196,5 @@ async def test_policies_are_compared_without_them_and_nothing_is_said_to_be_miss
     assert good.judged.standing is Standing.BETTER
     assert good.judged.counts.candidate_only == good.judged.counts.excluded == 20 * repeats
     assert good.judged.judgement.better.effect.pairs == 20
-    assert 0 < good.judged.judgement.better.exclusions.solved_at_reset <= 20
+    assert 0 < good.judged.judgement.better.exclusions.solved_at_reset <= 20 * repeats
     assert good.missing == 0
