@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 
 from openeta_exp.domain.identity import EpisodeId
-from openeta_exp.domain.manifest import EpisodeSpec, Manifest
+from openeta_exp.domain.manifest import EpisodeSpec, Manifest, Place, place
+from openeta_exp.embedded.simulator.libero_suites import initial_states
 from openeta_exp.engine.observe_arm import pair_key
 from openeta_exp.errors import CatalogError
 
@@ -22,7 +23,11 @@ def require_comparable(manifest: Manifest, *, source: str) -> None:
     Raises:
         CatalogError: With a sentence for each kind of mistake.
     """
-    problems = [*_same_pairs(manifest, source), *_other_words(manifest, source)]
+    problems = [
+        *_same_pairs(manifest, source),
+        *_same_states(manifest, source),
+        *_other_words(manifest, source),
+    ]
     if problems:
         raise CatalogError(problems)
 
@@ -35,6 +40,21 @@ def _same_pairs(manifest: Manifest, source: str) -> Iterator[str]:
             "differ in their limits only, but a comparison runs an episode under one set of "
             "limits; keep one of them, or give the others another seed"
         )
+
+
+def _same_states(manifest: Manifest, source: str) -> Iterator[str]:
+    states = initial_states(spec.env_id for spec in manifest.episodes)
+    first: dict[Place, EpisodeSpec] = {}
+    for spec in manifest.episodes:
+        known = first.setdefault(place(spec, states), spec)
+        if known.seed != spec.seed:
+            yield (
+                f"{source}: row {spec.episode_id}: seed = {spec.seed}: starts from the same state "
+                f"as row {known.episode_id}, seed = {known.seed}, because {spec.env_id} has "
+                f"{states[spec.env_id]} initial states and takes the seed modulo that; give it "
+                "another seed, or write both with one seed and another repeat"
+            )
+            return
 
 
 def _other_words(manifest: Manifest, source: str) -> Iterator[str]:

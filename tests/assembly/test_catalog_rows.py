@@ -38,6 +38,19 @@ def expanded(folder: Path, *rows: Row, command: str = "compare") -> Expansion:
     return read_expansion(compose_settings([f"command={command}", *overrides(folder, rows)]))
 
 
+def test_seeds_that_select_one_state_are_no_two_scenarios(tmp_path: Path) -> None:
+    soup = "openeta/libero_libero_object_task0-v0"
+
+    with pytest.raises(CatalogError) as refused:
+        expanded(tmp_path, *(row(f"at-{seed}", soup, seed=seed) for seed in (0, 49, 50)))
+
+    assert refused.value.problems == (
+        f"manifest.path = {tmp_path / 'mine.json'}: row at-50: seed = 50: starts from the same "
+        f"state as row at-0, seed = 0, because {soup} has 50 initial states and takes the seed "
+        "modulo that; give it another seed, or write both with one seed and another repeat",
+    )
+
+
 @pytest.mark.parametrize("command", ["compare", "check"])
 def test_rows_that_differ_in_their_limits_only_are_refused_with_all_other_mistakes(
     tmp_path: Path, command: str
