@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from pydantic import JsonValue
 
 from openeta_exp.adapters.store.layout import ComparisonLayout
-from openeta_exp.domain.record import Record
+from openeta_exp.domain.record import Record, digest
 from openeta_exp.settings.catalog import (
     CallablePolicySettings,
     EmbeddedCatalogSettings,
@@ -38,7 +38,7 @@ _FROM_ENVIRONMENT = ("sam3_url", "anygrasp_url")
 _PLAIN = re.compile(r"(?!(?i:null|true|false|nan|inf)$)[A-Za-z_/][A-Za-z0-9_./-]*")
 """A text that Hydra reads as itself."""
 _NOT_REPEATED = {"kind", "path"}
-_REPLAY = "-replay"
+_REPLAY = re.compile(r"-replay-[0-9a-f]{8}$")
 _LONGEST_ID = 80
 
 
@@ -58,10 +58,16 @@ def replay_command(
         *_planner(settings),
         *_places(settings),
         f"episodes=[{_value(episode_id)}]",
-        f"experiment_id={settings.experiment_id[:_LONGEST_ID].removesuffix(_REPLAY)}{_REPLAY}",
+        f"experiment_id={_replay_id(settings.experiment_id, episode_id)}",
         "fresh=true",
     ]
     return " ".join([words[0], *map(shlex.quote, words[1:])])
+
+
+def _replay_id(experiment_id: str, episode_id: str) -> str:
+    """One for each episode: an experiment keeps the episodes it has begun with."""
+    base = _REPLAY.sub("", experiment_id)[:_LONGEST_ID]
+    return f"{base}-replay-{digest(episode_id)[:8]}"
 
 
 def _catalog(settings: ExperimentSettings, layout: ComparisonLayout) -> Iterator[str]:

@@ -257,3 +257,16 @@ def test_policies_alone_need_no_words_about_a_planner(here: Path) -> None:
     command = replay_command(settings, EPISODE, layout=places(settings))
     assert "provider" not in command
     assert "baseline" not in command
+
+
+def test_each_episode_is_replayed_in_an_experiment_of_its_own(here: Path) -> None:
+    def experiment_of(settings: ExperimentSettings, episode_id: str) -> str:
+        words = shlex.split(replay_command(settings, episode_id, layout=places(settings)))
+        [found] = [each for each in words if each.startswith("experiment_id=")]
+        return found.partition("=")[2]
+
+    settings = composed("experiment_id=mine")
+    first, second = (experiment_of(settings, each) for each in (EPISODE, "pick-can-8"))
+
+    assert len({"mine", first, second}) == 3
+    assert experiment_of(composed(f"experiment_id={first}"), EPISODE) == first
