@@ -17,6 +17,7 @@ from openeta_exp.adapters.store.session_log import FolderSessionLogs
 from openeta_exp.adapters.store.sqlite_journal import SqliteJournal
 from openeta_exp.adapters.tracking.null_tracker import NullTracker
 from openeta_exp.assembly.authors import check_author
+from openeta_exp.assembly.environments import read_known
 from openeta_exp.assembly.forecast import earlier_of, forecast_lineage, forecast_run
 from openeta_exp.assembly.run import batch_plan, episode_world, still_to_run
 from openeta_exp.assembly.splits import read_splits
@@ -38,7 +39,7 @@ from openeta_exp.settings.experiment import ExperimentSettings
 def validate(settings: ExperimentSettings) -> int:
     """Settings, manifests and baseline, without a socket being opened."""
     check_author(settings.author)
-    manifest = settings.read_manifest()
+    manifest = read_known(settings)
     if settings.held_out is not None:
         read_splits(settings)
     tree = baseline_tree(settings)
@@ -59,7 +60,7 @@ def validate(settings: ExperimentSettings) -> int:
 
 def capacity(settings: ExperimentSettings) -> int:
     """Create, reset and close every environment of the manifest; 3 if one could not."""
-    manifest = settings.read_manifest()
+    manifest = read_known(settings)
     console = Console()
     batch = anyio.run(partial(_capacity, settings, manifest, baseline_tree(settings), console))
     broken = [outcome for outcome in batch.outcomes if not has_worked(outcome)]
@@ -120,7 +121,7 @@ async def _capacity(
 
 def preflight(settings: ExperimentSettings, asked: PreflightSettings) -> int:
     """Try everything the batch will need, and forecast what it costs; 3 if a check failed."""
-    manifest = settings.read_manifest()
+    manifest = read_known(settings)
     splits = None if settings.held_out is None else read_splits(settings)
     tree = baseline_tree(settings)
     console = Console()

@@ -14,6 +14,7 @@ from openeta_exp.adapters.store.experiment_store import FolderExperimentStore
 from openeta_exp.adapters.store.layout import ExperimentLayout
 from openeta_exp.adapters.store.paused_episodes import FolderPausedEpisodes
 from openeta_exp.adapters.supervision.model_skill_author import ModelSkillAuthor
+from openeta_exp.assembly.environments import read_known
 from openeta_exp.assembly.money import spending_meter
 from openeta_exp.assembly.people import keep_paused_of, supervisors
 from openeta_exp.assembly.provenance import behaviour, provenance
@@ -66,7 +67,7 @@ def experiment_store(settings: ExperimentSettings) -> Iterator[FolderExperimentS
 
 def run(settings: ExperimentSettings) -> int:
     """Run what is missing of the batch; 3 if an episode ended without a verdict."""
-    manifest = settings.read_manifest()
+    manifest = read_known(settings)
     tree = baseline_tree(settings)
     console = Console()
     beginning = GenerationRecord(

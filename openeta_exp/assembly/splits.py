@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from openeta_exp.assembly.environments import require_known, source_of
 from openeta_exp.domain.gate import uses_repeats
 from openeta_exp.domain.identity import EpisodeId, JsonObject
 from openeta_exp.domain.manifest import (
@@ -65,6 +66,8 @@ def read_splits(settings: ExperimentSettings) -> Splits:
     if settings.canary is not None:
         named["canary"] = settings.canary.read()
     named["held_out"] = held_out = settings.held_out.read()
+    for name, section in _sections(settings).items():
+        require_known(settings, named[name], source=source_of(section, name))
     states = _initial_states(settings, named.values())
     problems = list(_problems(settings, named, states))
     if problems:
@@ -88,15 +91,20 @@ def _initial_states(
     return initial_states(spec.env_id for each in manifests for spec in each.episodes)
 
 
+def _sections(settings: ExperimentSettings) -> dict[str, ManifestSettings]:
+    """Those that are set, by name."""
+    sections = {
+        "manifest": settings.manifest,
+        "canary": settings.canary,
+        "held_out": settings.held_out,
+    }
+    return {name: section for name, section in sections.items() if section is not None}
+
+
 def _problems(
     settings: ExperimentSettings, named: Mapping[str, Manifest], states: Mapping[str, int]
 ) -> Iterator[str]:
-    sections = (settings.manifest, settings.canary, settings.held_out)
-    sources = {
-        name: _source(section, name)
-        for name, section in zip(("manifest", "canary", "held_out"), sections, strict=True)
-        if section is not None
-    }
+    sources = {name: source_of(section, name) for name, section in _sections(settings).items()}
     for first, second in itertools.combinations(named, 2):
         shared = overlap(named[first], named[second], states=states)
         if shared:
@@ -116,10 +124,6 @@ def _problems(
     yield from _same_places(held_out, source=source, states=states)
     if not uses_repeats(settings.gate):
         yield from _reruns(held_out, source=source, mode=settings.gate.mode)
-
-
-def _source(settings: ManifestSettings, field: str) -> str:
-    return f"{field}.episodes" if settings.path is None else f"{field}.path = {settings.path}"
 
 
 def _same_as(

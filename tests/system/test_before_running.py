@@ -88,7 +88,7 @@ def test_capacity_opens_every_environment_at_once_and_moves_nothing(folder: Path
 
 
 def test_capacity_names_the_environment_that_does_not_open_and_why(folder: Path) -> None:
-    absent = {**EPISODES[0], "episode_id": "absent", "env_id": "openeta/tabletop_pick_moon-v0"}
+    absent = {**EPISODES[0], "episode_id": "absent", "env_id": "openeta/moon-v0"}
     (folder / "episodes.json").write_text(json.dumps([EPISODES[0], absent]), encoding="utf-8")
 
     opened = openeta_exp(folder, "command=capacity")
@@ -98,4 +98,4 @@ def test_capacity_names_the_environment_that_does_not_open_and_why(folder: Path)
     assert "can-0: opened, reset and closed in " in opened.stderr
     (line,) = [each for each in opened.stderr.splitlines() if "absent: " in each]
     assert "could not be opened: " in line
-    assert "no tabletop task 'pick_moon'" in line
+    assert "openeta/moon-v0" in line
