@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Self, assert_never
 
@@ -91,6 +92,14 @@ class Reason(Record):
         return f"{self.ground}:{self.subject}" if self.subject else str(self.ground)
 
 
+_BY_WEIGHT = (Decision.REJECT, Decision.INCONCLUSIVE, Decision.PROMOTE)
+
+
+def weightiest_first(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """What rejects, what leaves open, what promotes; otherwise in the order given."""
+    return tuple(sorted(reasons, key=lambda reason: _BY_WEIGHT.index(reason.ground.decision)))
+
+
 def decide(reasons: tuple[Reason, ...]) -> Decision:
     """What reasons add up to: one rejects, else one leaves it open, else they promote.
 
@@ -98,7 +107,7 @@ def decide(reasons: tuple[Reason, ...]) -> Decision:
         ValueError: If there is no reason.
     """
     decisions = {reason.ground.decision for reason in reasons}
-    for decision in (Decision.REJECT, Decision.INCONCLUSIVE, Decision.PROMOTE):
+    for decision in _BY_WEIGHT:
         if decision in decisions:
             return decision
     raise ValueError("a verdict needs a reason")

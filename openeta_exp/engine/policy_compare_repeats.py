@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from openeta_exp.domain.comparison import PairedComparison
 from openeta_exp.domain.counting import counted
-from openeta_exp.domain.gate import Gate, Guardrails, InfrastructureFilter, NoRegressionGate
+from openeta_exp.domain.gate import Gate, Guardrails
 from openeta_exp.domain.pair import (
     ArmObservation,
     PairKey,
@@ -27,14 +27,15 @@ from openeta_exp.domain.verdict import (
     Reason,
     TaskEffect,
     decide,
+    weightiest_first,
 )
 from openeta_exp.statistics.clustered_intervals import clustered_difference
+from openeta_exp.statistics.gate import judges_exclusions
 from openeta_exp.statistics.gate_evidence import exclusions_of
 from openeta_exp.statistics.intervals import tango
 from openeta_exp.statistics.paired import mcnemar_exact
 
 LEVEL = 0.95
-_WEIGHT = (Decision.REJECT, Decision.INCONCLUSIVE, Decision.PROMOTE)
 
 
 def by_scenario(comparison: PairedComparison, *, repeats: int) -> PairedComparison:
@@ -162,17 +163,9 @@ def told_of_runs(
             "exclusions": exclusions,
         }
     )
-    if not exclusions.differential or _drops_by_arm(gate):
+    if not exclusions.differential or not judges_exclusions(gate):
         return told
     return blocked(told, _exclusion_reason(exclusions, runs))
-
-
-def _drops_by_arm(gate: Gate) -> bool:
-    """The original filter by arm has no notion of a lost pair."""
-    return (
-        isinstance(gate, NoRegressionGate)
-        and gate.infrastructure_filter is InfrastructureFilter.PER_ARM
-    )
 
 
 def blocked(verdict: GateVerdict, reason: Reason) -> GateVerdict:
@@ -182,7 +175,7 @@ def blocked(verdict: GateVerdict, reason: Reason) -> GateVerdict:
         for each in verdict.reasons
         if each.code != reason.code and each.ground.decision is not Decision.PROMOTE
     ]
-    reasons = tuple(sorted([reason, *left], key=lambda each: _WEIGHT.index(each.ground.decision)))
+    reasons = weightiest_first([reason, *left])
     return verdict.model_copy(
         update={"decision": decide(reasons), "reasons": reasons, "more_pairs": None}
     )

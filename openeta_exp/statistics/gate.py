@@ -19,7 +19,6 @@ from openeta_exp.domain.gate import (
 )
 from openeta_exp.domain.pair import Side
 from openeta_exp.domain.verdict import (
-    Decision,
     Effect,
     Exclusions,
     GateVerdict,
@@ -28,6 +27,7 @@ from openeta_exp.domain.verdict import (
     Reason,
     TaskEffect,
     decide,
+    weightiest_first,
 )
 from openeta_exp.statistics.e_values import discordant_e_value
 from openeta_exp.statistics.gate_anytime import rule_anytime
@@ -169,7 +169,7 @@ def _loses_too_many(comparison: PairedComparison, *, gate: Gate) -> bool:
 
     Asks for both signs of uneven loss, because this is looked at again and again.
     """
-    if not _judges_exclusions(gate):
+    if not judges_exclusions(gate):
         return False
     seen = exclusions_of(comparison, limits=gate.guardrails)
     n_min = 1 if isinstance(gate, NoRegressionGate) else gate.n_min
@@ -195,15 +195,14 @@ def _reasons(
     if ruling.succeeded and not isinstance(gate, NoRegressionGate):
         blockers += blocking_reasons(rows, tasks, guardrails=gate.guardrails)
         blockers += floor_reasons(effect, floor=gate.floor)
-    if _judges_exclusions(gate):
+    if judges_exclusions(gate):
         blockers += _exclusion_reasons(exclusions)
     reasons = blockers if ruling.succeeded and blockers else [*blockers, *ruling.reasons]
-    weight = [Decision.REJECT, Decision.INCONCLUSIVE, Decision.PROMOTE]
-    return tuple(sorted(reasons, key=lambda reason: weight.index(reason.ground.decision)))
+    return weightiest_first(reasons)
 
 
-def _judges_exclusions(gate: Gate) -> bool:
-    """The original filter by arm has no notion of a lost pair."""
+def judges_exclusions(gate: Gate) -> bool:
+    """Whether lost pairs count; the original filter by arm has no notion of them."""
     return not (
         isinstance(gate, NoRegressionGate)
         and gate.infrastructure_filter is InfrastructureFilter.PER_ARM
